@@ -1,7 +1,6 @@
 """The model behind `check`, `plan` and `init`: what people will show, and what other ways to answer need."""
 
 import math
-import tomllib
 
 import numpy as np
 import pytest
@@ -11,14 +10,15 @@ from aggregator.plan.check_text import lines
 from aggregator.plan.promise import promises, up
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from oracles.mechanisms.choice import least_variance, optimum
-from oracles.query import File, load_file, parse
+from oracles.query import File, load_file
+from tests.queries import make_queries, make_query, make_table, make_text
 
-SCREENS = {"domain": 64, "epsilon": 4.0, "pane": "10s", "period": "1d", "other": False}
-SEVERAL = {"attributes": {"sex": ["f", "m"], "age": 74}, "epsilon": 1.0, "budget": 200.0, "pane": "10s"}
+SCREENS = make_table(domain=64, epsilon=4.0, period="1d", other=False)
+SEVERAL = make_table(attributes={"sex": ["f", "m"], "age": 74}, budget=200.0)
 
 
 def query(edition=2, **table):
-    return parse({"edition": edition, "queries": {"screens": table}}, "f", ".")["screens"]
+    return make_query(table, name="screens", edition=edition)
 
 
 def subject(clients=20_000, **table):
@@ -90,7 +90,7 @@ def test_a_list_of_ten_has_as_many_true_values_as_simulated_people_show():
 
 def test_check_and_plan_say_the_same(capsys, tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text('edition = 2\n[queries.planned]\ndomain = 64\nother = false\nepsilon = 4.0\npane = "1d"\n')
+    path.write_text("edition = 2\n" + make_text("planned", domain=64, other=False, epsilon=4.0, pane="1d"))
     plan = words(capsys, command.main, "--clients", "20000", "--size", "64", "--epsilon", "4")
     text = words(capsys, check.main, str(path), "--clients", "20000")
     sentences = list(outlook.sentences(subject(**SCREENS)))
@@ -133,7 +133,7 @@ def test_a_table_rounds_the_epsilon_of_a_lifetime_up():
 
 def test_who_knows_an_answer_of_every_attribute_learns_about_all_of_them():
     """For spl an answer is a whole record: the bounds of both tables add up. For smp it is one of them."""
-    several = {"attributes": {"age": 6, "sex": 2}, "epsilon": 2.0, "budget": 30.0, "pane": "1m"}
+    several = make_table(attributes={"age": 6, "sex": 2}, epsilon=2.0, budget=30.0, pane="1m")
     spl, smp = (query(**several | {"solution": solution}) for solution in ("spl", "smp"))
     for each, add in ((spl, math.fsum), (smp, max)):
         second = add([encoder.bound(2) for encoder in each.oracle.encoders])
@@ -164,7 +164,7 @@ def test_costly_answers_for_life_and_useless_epsilon_give_warnings(table, texts)
 
 
 def edited(edition, **tables):
-    return File(parse({"edition": edition, "queries": tables}, "test", "."), edition=edition)
+    return File(make_queries(tables, edition=edition), edition=edition)
 
 
 def topic_of(file):
@@ -174,10 +174,10 @@ def topic_of(file):
 
 def test_check_says_what_the_newest_edition_saves(capsys, tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text('[queries.screens]\ndomain = 64\nepsilon = 4.0\npane = "10s"\n')
+    path.write_text(make_text("screens", domain=64, epsilon=4.0))
     text = words(capsys, check.main, str(path))
     assert "edition screens: edition = 2 would charge 12.507 instead of 16, need 0.44 times the people" in text
-    path.write_text('[queries.screens]\ndomain = 4\nepsilon = 4.0\npane = "10s"\nanswers = "once"\n')
+    path.write_text(make_text("screens", domain=4, epsilon=4.0, answers="once"))
     assert "edition = 2 would change no query" in words(capsys, check.main, str(path))
     path.write_text("edition = 2\n" + path.read_text())
     assert "would" not in words(capsys, check.main, str(path))
@@ -199,7 +199,7 @@ def test_check_says_what_the_newest_edition_saves(capsys, tmp_path):
         ),
         (
             edited(2, screens=SCREENS | {"epsilon": 1.0}),
-            edited(2, screens=SCREENS | {"epsilon": 1.0, "pane": "20s"}),
+            edited(2, screens=SCREENS | make_table(pane="20s")),
             ["its digest would change", "max_epsilon of 8, so no device falls silent"],
         ),
         (edited(2, screens=SCREENS), edited(2, other=SCREENS), ["screens: is active, but", "other: is new"]),
@@ -213,32 +213,19 @@ def test_a_file_is_compared_with_the_topic(before, after, sentences):
 
 def test_the_edition_of_a_file_can_be_replaced(tmp_path):
     path = tmp_path / "hubbub.toml"
-    path.write_text('[queries.screens]\ndomain = 64\nepsilon = 4.0\npane = "10s"\n')
+    path.write_text(make_text("screens", domain=64, epsilon=4.0))
     assert load_file(path).edition == 1
     assert load_file(path, edition=2).queries["screens"].noise == "table"
 
 
-NUMBERS = """
-edition = 2
-[queries.wait]
-domain  = { low = 0, high = 10000, bins = 256 }
-epsilon = 1.0
-pane    = "1h"
-windows = ["1h"]
-
-[queries.visit]
-attributes = { page = ["a", "b", "c"], wait = { low = 1, high = 60000, scale = "log" } }
-solution   = "smp"
-oracle     = "olh"
-epsilon    = 1.0
-pane       = "1h"
-windows    = ["1h"]
-"""
+WAIT = make_table(domain={"low": 0, "high": 10000, "bins": 256}, pane="1h", windows=["1h"])
+ATTRIBUTES = {"page": ["a", "b", "c"], "wait": {"low": 1, "high": 60000, "scale": "log"}}
+VISIT = make_table(attributes=ATTRIBUTES, solution="smp", oracle="olh", pane="1h", windows=["1h"])
 
 
 def test_numbers_have_errors_of_ranks():
     """With 256 bins, k = 8 levels: z sqrt(k (k + 0.7) V / (12 n)). With smp half of the people answer."""
-    queries = parse(tomllib.loads(NUMBERS), "test", ".")
+    queries = make_queries({"wait": WAIT, "visit": VISIT}, edition=2)
     wait, visit = (" ".join(" ".join(lines(queries[name], 12, 100_000)).split()) for name in ("wait", "visit"))
     rank = 1.96 * math.sqrt(8 * 8.7 / 12 / 100_000) / math.tanh(0.5)
     assert f"you will know the median to within {outlook.percent(rank)} in rank" in wait

@@ -16,22 +16,16 @@ from oracles import oracle
 from oracles.errors import ParameterError, QueryError, ReportError
 from oracles.multi import multi
 from oracles.pairs import given
-from oracles.query import parse
 from producers import Client
 from producers.gateway.intake.active_definitions import public_definition
 from tests.boards import START
+from tests.queries import make_queries, make_query, make_table
 from tests.results import build
 from tests.unit.test_board_store import ask, problem, store
 
-TABLE = {
-    "attributes": {"version": ["3.1", "3.2"], "crash": ["TypeError", "Range"], "system": 3},
-    "pairs": [["version", "crash"]],
-    "solution": "smp",
-    "oracle": "ss",
-    "epsilon": 2.0,
-    "pane": "10s",
-    "answers": "once",
-}
+ATTRIBUTES = {"version": ["3.1", "3.2"], "crash": ["TypeError", "Range"], "system": 3}
+PAIRS = {"attributes": ATTRIBUTES, "pairs": [["version", "crash"]]}
+TABLE = make_table(PAIRS, solution="smp", oracle="ss", epsilon=2.0, answers="once")
 WRONG = {
     "a name": ("version", "must be a list"),
     "one attribute": ([["version"]], "two different"),
@@ -43,7 +37,7 @@ WRONG = {
 
 
 def query_with(**keys):
-    return parse({"queries": {"crashes": {**TABLE, **keys}}}, "test", ".")["crashes"]
+    return make_query(TABLE, name="crashes", **keys)
 
 
 QUERY = query_with()
@@ -79,7 +73,7 @@ def test_pairs_need_smp_values_and_at_most_4096_cells():
     with pytest.raises(QueryError, match="smp"):
         query_with(solution="spl")
     with pytest.raises(QueryError, match="absent"):
-        parse({"queries": {"q": {"domain": 4, "pairs": [], "epsilon": 1.0, "pane": "10s"}}}, "test", ".")
+        make_queries({"q": make_table(domain=4, pairs=[])})
     numbers = {"version": ["3.1"], "crash": {"low": 0, "high": 9}}
     with pytest.raises(QueryError, match="number"):
         query_with(attributes=numbers, oracle="hr", budget=100.0)

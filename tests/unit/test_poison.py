@@ -21,8 +21,8 @@ from oracles.errors import ReportError
 from oracles.forgery import LEVEL, p_value, skewed, skewed_attributes
 from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
-from oracles.query import parse
 from oracles.types import MARKS
+from tests.queries import make_query, make_table
 
 WITH_MARKS = [name for name in ORACLES if oracle(name, epsilon=1.0, size=20).honest_marks is not None]
 WITHOUT_MARKS = [name for name in ORACLES if name not in WITH_MARKS]
@@ -194,8 +194,8 @@ def test_the_whole_tally_is_not_taken_for_its_marks():
 @pytest.mark.parametrize("name", ["olh", *[pytest.param(name, marks=pytest.mark.long) for name in ("hr", "oue")]])
 def test_an_honest_day_is_not_flagged(name):
     """A day of windows of 10 s. Each has the flag with probability 2e-6 at most, three of them in 1 of 10^6 days."""
-    table = {"domain": 16, "oracle": name, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
-    query = replace(parse({"queries": {"day": table}}, "test", ".")["day"], methods=())  # they change no flag
+    table = make_table(domain=16, oracle=name, budget=1e9)
+    query = replace(make_query(table, name="day"), methods=())  # they change no flag
     rng, alarms = np.random.default_rng(3), 0
     for start in range(0, 86_400, 10):
         state = query.oracle.zeros()

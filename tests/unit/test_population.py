@@ -11,33 +11,24 @@ from oracles.errors import ParameterError
 from oracles.forgery import skewed
 from oracles.frame import decode
 from oracles.mechanisms.entropy import Source
-from oracles.query import parse
 from producers.client.client import Client
 from producers.publishers.frames import Batches
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import Course, Scenario, Surge
 from producers.simulation.delivery.simulated_frames import FrameBuilder
+from tests.queries import make_query
 
 ALARM = 1e-6
 """The chance of a false alarm of each statistical test, if its seed were not fixed."""
 
 
 def query(oracle="grr", domain=8, epsilon=1.0, **more):
-    table = {"domain": domain, "epsilon": epsilon, "budget": 1e9, "pane": "10s", "oracle": oracle, **more}
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return make_query({"domain": domain, "epsilon": epsilon, "budget": 1e9, "oracle": oracle}, **more)
 
 
 def several(solution="rsfd", **attributes):
-    table = {
-        "attributes": attributes,
-        "epsilon": 1.0,
-        "budget": 1e9,
-        "pane": "10s",
-        "solution": solution,
-        "oracle": "adaptive",
-    }
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return make_query(attributes=attributes, budget=1e9, solution=solution, oracle="adaptive")
 
 
 def everyone(population, count=None, seconds=0.0):
@@ -181,11 +172,7 @@ LIVES = {
     "grr-few": query("grr", 4),
     "smp": several("smp", a=40, b=3),
     "spl": several("spl", a=3, b=2),
-    "smp-hr": parse(
-        {"queries": {"q": {"attributes": {"a": 40, "b": 3}, "oracle": "hr", "epsilon": 1.0, "pane": "10s"}}},
-        "test",
-        ".",
-    )["q"],
+    "smp-hr": make_query(attributes={"a": 40, "b": 3}, oracle="hr"),
 }
 
 

@@ -14,15 +14,15 @@ from oracles.conformance.evidence import Guesses, epsilon_bound
 from oracles.errors import ParameterError, ReportError
 from oracles.mechanisms import NUMBER_ORACLES
 from oracles.mechanisms.entropy import Source, source
-from oracles.query import parse
 from producers.client.respondents import Respondents
+from tests.queries import make_query, make_text
 
 EPSILONS = (0.5, 1.0, 3.0)
 EVERY = (*ORACLES, *NUMBER_ORACLES)
 
 
 def query_of(**settings):
-    return parse({"edition": 2, "queries": {"q": {"pane": "10s", "period": "1d", **settings}}}, "test", None)["q"]
+    return make_query({"period": "1d"}, **settings, edition=2)
 
 
 def honest(o, seed=1):
@@ -198,14 +198,7 @@ def test_the_bound_is_wrong_as_seldom_as_it_says():
     assert sum(probe(honest(o, seed), o, 400, 0.9, seed=seed).violates for seed in range(100)) <= 25
 
 
-FILE = """
-[queries.q]
-domain = 4
-oracle = "grr"
-epsilon = 1.0
-pane = "10s"
-noise = "each"
-"""
+FILE = make_text("q", domain=4, oracle="grr", noise="each")
 PROGRAMS = {
     "honest": "r = oracle('grr', epsilon=1.0, size=4).perturb(values)",
     "leaks": "r = [[v] for v in values]",

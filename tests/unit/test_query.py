@@ -12,6 +12,7 @@ from oracles.errors import QueryError, ReportError
 from oracles.query import Attribute, Query, load, parse
 from oracles.query.domain import OTHER, Domain
 from oracles.query.settings import KEYS, Threshold, Window
+from tests.queries import make_query, make_table
 
 FULL = """
 [queries.homepage]
@@ -468,8 +469,8 @@ def test_auto_resolves_to_the_best_oracle_that_fits():
 
 def test_an_active_definition_is_read_at_any_charge():
     table = tomllib.loads(SEVERAL.replace("100", "4") + 'solution = "rsfd"')
-    assert parse({"queries": {"q": table}}, "the topic", ".", standing=True)["q"].answers == "life"
-    assert parse({"queries": {"q": table}}, "the file", ".")["q"].answers == "once"
+    assert make_query(table, standing=True).answers == "life"
+    assert make_query(table).answers == "once"
 
 
 def test_fewer_buckets_are_in_the_digest_by_attribute():
@@ -571,7 +572,7 @@ ALL_KEYS = [
 ]
 DOMAINS = [{"domain": ["a", "b"]}, {"domain": 1 << 30}, {"attributes": {"x": 3, "y": ["a"]}, "solution": "rsfd"}]
 QUERY = st.builds(
-    lambda counted, epsilon, junk: {"pane": "10s", "epsilon": epsilon} | counted | junk,
+    lambda counted, epsilon, junk: make_table(epsilon=epsilon) | counted | junk,
     st.sampled_from(DOMAINS),
     st.sampled_from([1, 0.5, 16.0]),
     st.dictionaries(st.sampled_from(ALL_KEYS), JUNK, max_size=1),
@@ -583,8 +584,8 @@ QUERY = st.builds(
     st.dictionaries(st.text(max_size=3), JUNK)
     | st.fixed_dictionaries({"queries": st.dictionaries(st.just("q"), QUERY)})
 )
-@example({"queries": {"q": {"epsilon": 1, "pane": "10s", "domain": ["\ud800", "a"]}}})
-@example({"queries": {"q": {"epsilon": 1, "pane": "10s", "domain": 10**400}}})
+@example({"queries": {"q": make_table(domain=["\ud800", "a"])}})
+@example({"queries": {"q": make_table(domain=10**400)}})
 def test_junk_gives_queries_or_a_query_error(mapping):
     try:
         queries = parse(mapping, "hubbub.toml", "/nowhere")

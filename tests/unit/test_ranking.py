@@ -13,7 +13,7 @@ from aggregator.tallies.snapshot import Snapshot
 from benchmarks.ranking import CASES, coverage
 from oracles.errors import ReportError
 from oracles.heavy import heavy_hitters
-from oracles.query import parse
+from tests.queries import make_query, make_table
 from tests.results import window_result
 
 START = 1_700_000_000
@@ -30,8 +30,8 @@ def test_lists_of_the_largest_are_covered(case):
 
 def record_of(total=2_000, **settings):
     """Return the decoded record of each attribute, and the estimates behind them."""
-    table = {"epsilon": 2.0, "budget": 1e9, "pane": "10s", "windows": ["10s"], "crowd": 1} | settings
-    query = parse({"queries": {"q": table}}, "test", ".")["q"]
+    table = make_table(epsilon=2.0, budget=1e9, windows=["10s"], crowd=1) | settings
+    query = make_query(table)
     rng = np.random.default_rng(3)
     sizes = [domain.size for domain in query.domains]
     answers = np.column_stack([rng.integers(0, size, total) ** 2 // size for size in sizes])

@@ -28,6 +28,7 @@ from oracles.multi.rsfd import FAKES
 from oracles.query import parse
 from oracles.risk import risk
 from tests import schemas
+from tests.queries import make_query, make_table
 from tests.results import build, window_result
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +60,8 @@ def seeded(*label):
 
 
 def ask(**settings):
-    table = {"epsilon": 2.0, "budget": 1e9, "pane": "10s"} | settings
-    return parse({"queries": {"visits": table}}, "test", ".")["visits"]
+    table = make_table(epsilon=2.0, budget=1e9) | settings
+    return make_query(table, name="visits")
 
 
 def hold(query, values, rng, **counters):
@@ -585,9 +586,9 @@ def test_the_page_explains_every_key_flag_and_kind():
 @pytest.mark.parametrize("holders", ["same", "spread"])
 def test_every_promised_number_is_there(oracle_name, size, epsilon, n, holders):
     """The examples have few reports, shares of less than one of them, two values, or an epsilon that hides nothing."""
-    table = {"domain": size, "oracle": oracle_name, "epsilon": epsilon, "budget": 1e9, "pane": "10s", "crowd": 1}
+    table = make_table(domain=size, oracle=oracle_name, epsilon=epsilon, budget=1e9, crowd=1)
     table |= {"methods": ["norm_sub", "calibrate", "norm_hyb"], "sets": {"some": ["0"]}, "publish": "all"}
-    query = parse({"queries": {"edge": table}}, "test", ".")["edge"]
+    query = make_query(table, name="edge")
     values = np.zeros(n, np.int64) if holders == "same" else np.arange(n) % size
     state = query.oracle.zeros()
     left_out = query.oracle.add(state, query.oracle.perturb(values, seeded("edge", oracle_name, size, epsilon, n)))

@@ -11,14 +11,9 @@ from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.registrar import Registrar
 from hubbub.kafka.errors import KafkaUnreachable
 from oracles.query import load_file
+from tests.queries import make_text
 
-ONE = """
-[queries.one]
-domain = 4
-epsilon = 1.0
-budget = 1e9
-pane = "1s"
-"""
+ONE = make_text("one", domain=4, budget=1e9, pane="1s")
 
 
 class Follower:

@@ -21,8 +21,9 @@ from hubbub.definitions.follower import Follower
 from hubbub.kafka.settings import Kafka
 from oracles.frame import MAX_FRAME, TICK
 from oracles.frame import encode as encode_frame
-from oracles.query import File, parse
+from oracles.query import File
 from tests.owners import Merge, Owner, Topics, settle
+from tests.queries import make_query
 
 START, HOUR = 1_700_000_000, 3600
 PARTITIONS = 2
@@ -33,15 +34,7 @@ UNTRUE = MagicMock(measures=lambda *_: False)
 
 def page(number, name="page"):
     values = [f"value {i} of {number}" for i in range(50)]
-    table = {
-        "domain": values,
-        "oracle": "grr",
-        "epsilon": 1.0,
-        "budget": 1e9,
-        "pane": "10s",
-        "windows": ["20s", "60s/20s", "all"],
-    }
-    return parse({"queries": {name: table}}, "test", ".")[name]
+    return make_query(domain=values, oracle="grr", budget=1e9, windows=["20s", "60s/20s", "all"], name=name)
 
 
 def take(follower, records):

@@ -10,7 +10,6 @@ import pytest
 
 import producers
 from oracles.errors import ParameterError, QueryError
-from oracles.query import parse
 from oracles.query.settings import Place
 from producers.simulation import simulate
 from producers.simulation.crowd.distribution import read_crowd
@@ -29,10 +28,9 @@ from producers.simulation.crowd.scenario import (
     parse_scenario,
     read_scenario,
 )
+from tests.queries import make_query, make_table
 
-CRASHES = parse(
-    {"queries": {"crashes": {"domain": {"discover": "text", "length": 24}, "epsilon": 2.0, "pane": "5m"}}}, "test", None
-)["crashes"]
+CRASHES = make_query(name="crashes", domain={"discover": "text", "length": 24}, epsilon=2.0, pane="5m")
 EXAMPLES = sorted((Path(producers.__file__).parent / "simulation" / "crowd" / "scenarios").glob("*.toml"))
 CLIENTS = 40_000
 SPREAD = 5.0 / math.sqrt(CLIENTS)
@@ -40,24 +38,14 @@ SPREAD = 5.0 / math.sqrt(CLIENTS)
 
 
 def query(**table):
-    table = {"domain": 8, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "oracle": "olh", **table}
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    table = make_table({"domain": 8, "budget": 1e9, "oracle": "olh"}, **table)
+    return make_query(table)
 
 
 Q = query()
 PAGES = query(domain=[f"page-{number}" for number in range(100)])
-LOADS = parse(
-    {"queries": {"q": {"domain": {"low": 10, "high": 60_000, "scale": "log"}, "epsilon": 1.0, "pane": "10s"}}},
-    "test",
-    ".",
-)["q"]
-PROFILE = parse(
-    {
-        "queries": {"p": {"attributes": {"a": 3, "b": ["x", "y"]}, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}},
-    },
-    "test",
-    ".",
-)["p"]
+LOADS = make_query(domain={"low": 10, "high": 60_000, "scale": "log"})
+PROFILE = make_query(name="p", attributes={"a": 3, "b": ["x", "y"]}, budget=1e9)
 
 
 def scenario(text, q=PAGES):

@@ -3,20 +3,11 @@
 import pytest
 
 from producers.simulation import simulate
+from tests.queries import make_text
 
-QUERIES = """
-[queries.site]
-domain = ["a", "b"]
-answers = "once"
-epsilon = 1.0
-pane = "1s"
-
-[queries.profile]
-attributes = { age = 5, sex = ["f", "m"] }
-answers = "once"
-epsilon = 1.0
-pane = "1s"
-"""
+QUERIES = make_text("site", domain=["a", "b"], answers="once", pane="1s") + make_text(
+    "profile", attributes={"age": 5, "sex": ["f", "m"]}, answers="once", pane="1s"
+)
 
 
 def test_an_absent_broker_is_an_error(tmp_path, capsys):

@@ -18,7 +18,8 @@ from aggregator.topics.layout import GUARANTEES, layout
 from aggregator.topics.sizes import LEAST, Sizes, sizes
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
-from oracles.query import File, parse
+from oracles.query import File
+from tests.queries import make_query, make_table
 
 TABLES = {
     "small": {"domain": ["a", "b"], "oracle": "grr"},
@@ -28,11 +29,11 @@ TABLES = {
     "many": {"attributes": dict.fromkeys("abcdefgh", 30_000), "solution": "spl", "oracle": "grr"},
     "several": {"attributes": {"a": 500, "b": ["x", "y"]}, "solution": "spl", "oracle": "grr"},
 }
-COMMON = {"epsilon": 1.0, "pane": "10s", "answers": "once"}
+COMMON = make_table(answers="once")
 
 
 def query(name):
-    return parse({"queries": {name: TABLES[name] | COMMON}}, "test", ".")[name]
+    return make_query(TABLES[name] | COMMON, name=name)
 
 
 @pytest.mark.parametrize("name", TABLES)

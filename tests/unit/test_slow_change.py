@@ -20,9 +20,9 @@ from benchmarks import slow_change
 from benchmarks.slow_change import BEFORE, CLIENTS, delays, false_alerts, follow, jump, rise
 from hubbub.definitions.versions import Versions
 from oracles.errors import QueryError, ReportError
-from oracles.query import parse
 from tests import schemas
 from tests.fold import finals_of_panes, with_reasons
+from tests.queries import make_query, make_table
 
 START = 1_700_000_000 // 640 * 640
 FRESH = slow_change.query()
@@ -115,13 +115,13 @@ def test_the_budget_is_shared_by_all_comparisons():
     assert looks_a_day(slow_change.query(1 << 17, oracle="olh")) == 1440
 
 
-PLAIN = {"epsilon": 2.0, "budget": 1e9, "pane": "10s", "windows": ["10s", "1m/10s"], "domain": 5, "answers": "fresh"}
+PLAIN = make_table(epsilon=2.0, budget=1e9, windows=["10s", "1m/10s"], domain=5, answers="fresh")
 
 
 def query_of(**settings):
     table = PLAIN | {"oracle": "grr", "crowd": 5} | settings
     keys = {key: value for key, value in table.items() if value is not None}
-    return parse({"queries": {"q": keys}}, "test", ".")["q"]
+    return make_query(keys)
 
 
 def panes_of(query, count, seed=1, quiet=(), size=400):

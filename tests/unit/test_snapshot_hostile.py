@@ -19,20 +19,11 @@ from aggregator.tallies.progress import Progress, encode
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
 from hubbub.definitions.versions import Versions
-from oracles.query import parse
+from tests.queries import make_query, make_table
 
 PANE = 10
-TABLE = {
-    "domain": 3,
-    "other": False,
-    "oracle": "grr",
-    "epsilon": 1.0,
-    "budget": 1e9,
-    "pane": "10s",
-    "windows": ["10s", "30s/10s", "all"],
-    "crowd": 1,
-}
-QUERY = parse({"queries": {"q": TABLE}}, "test", ".")["q"]
+TABLE = make_table(domain=3, other=False, oracle="grr", budget=1e9, windows=["10s", "30s/10s", "all"], crowd=1)
+QUERY = make_query(TABLE)
 TUMBLING, HOPPING, ALL = QUERY.windows
 CELLS = QUERY.oracle.state_size
 DEFINITIONS = {QUERY.digest: Versions.of(QUERY)}

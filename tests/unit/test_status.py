@@ -14,13 +14,13 @@ from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
-from oracles.query import parse
 from oracles.query.settings import Window
+from tests.queries import make_query, make_table
 
 PANE, LATENESS = 10, 7
-TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "lateness": "7s", "crowd": 1}
-QUERY = parse({"queries": {"a": TABLE}}, "test", ".")["a"]
-MINUTE = parse({"queries": {"a": TABLE | {"windows": ["1m"]}}}, "test", ".")["a"]
+TABLE = make_table(domain=3, oracle="grr", budget=1e9, lateness="7s", crowd=1)
+QUERY = make_query(TABLE, name="a")
+MINUTE = make_query(TABLE, name="a", windows=["1m"])
 EXPECTED = shortest_expected_age(QUERY)
 NOW = 1_700_000_000
 CLOSED = NOW // PANE * PANE - 2 * PANE
@@ -79,7 +79,7 @@ def test_a_crowd_that_stops_is_never_late():
     for query in (
         QUERY,
         MINUTE,
-        parse({"queries": {"a": TABLE | {"pane": "5m", "windows": ["5m"]}}}, "test", ".")["a"],
+        make_query(TABLE, name="a", pane="5m", windows=["5m"]),
     ):
         pane, stop = query.pane, NOW // 300 * 300
         states = []

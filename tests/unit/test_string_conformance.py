@@ -16,22 +16,17 @@ from oracles.conformance.probed_strings import TEXTS
 from oracles.discover import Coding, Slots, Strings
 from oracles.errors import ConformanceError, ParameterError
 from oracles.mechanisms.entropy import source
-from oracles.query import parse
 from producers.client.respondents import Respondents
+from tests.queries import make_query, make_table, make_text
 
-QUERY = """
-edition = 2
-[queries.crashes]
-domain = { discover = "text", length = 8, cells = 12 }
-epsilon = 1.0
-pane = "5m"
-period = "1d"
-"""
+QUERY = "edition = 2\n" + make_text(
+    "crashes", domain={"discover": "text", "length": 8, "cells": 12}, pane="5m", period="1d"
+)
 
 
 def query_of(**settings):
-    table = {"domain": {"discover": "text", "length": 8, "cells": 12}, "epsilon": 1.0, "pane": "5m", "period": "1d"}
-    return parse({"edition": 2, "queries": {"crashes": table | settings}}, "test", None)["crashes"]
+    table = make_table(domain={"discover": "text", "length": 8, "cells": 12}, pane="5m", period="1d")
+    return make_query(table, name="crashes", **settings, edition=2)
 
 
 EIGHT = Coding(8)
@@ -122,9 +117,7 @@ def test_a_client_whose_level_depends_on_the_text_is_found():
 
 
 def test_attributes_still_need_queries_of_their_own():
-    query = parse({"queries": {"q": {"attributes": {"a": 3, "b": 4}, "epsilon": 1.0, "pane": "10s"}}}, "test", None)[
-        "q"
-    ]
+    query = make_query(attributes={"a": 3, "b": 4})
     with pytest.raises(ParameterError, match="one answer"):
         probe(lambda values: values, query)
 

@@ -6,20 +6,14 @@ import pytest
 
 from aggregator.plan import check, check_text, command, memory, string_outlook, visibility
 from oracles.discover import reach
-from oracles.query import parse
+from tests.queries import make_query, make_text
 
-CRASHES = """
-[queries.crashes]
-domain  = { discover = "text", length = 24 }
-epsilon = 2.0
-pane    = "5m"
-windows = ["1h", "all"]
-"""
+CRASHES = make_text("crashes", domain={"discover": "text", "length": 24}, epsilon=2.0, pane="5m", windows=["1h", "all"])
 
 
 def read(text=CRASHES, edition=2, **settings):
     table = tomllib.loads(text)["queries"]["crashes"] | settings
-    return parse({"edition": edition, "queries": {"crashes": table}}, "hubbub.toml", ".")["crashes"]
+    return make_query(table, name="crashes", edition=edition)
 
 
 def text_of(query, clients=None, partitions=12):

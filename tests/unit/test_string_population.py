@@ -5,20 +5,20 @@ import pytest
 
 from oracles.discover import ask, search
 from oracles.errors import ParameterError
-from oracles.query import parse
 from oracles.query.settings import Place
 from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import find_scenario, parse_scenario
 from producers.simulation.crowd.words import read_words
 from producers.simulation.delivery.true_answers import TrueAnswers
 from producers.simulation.replay import Positions
+from tests.queries import make_query, make_table
 
 PANE = 1_700_000_100
 
 
 def query_of(**settings):
-    table = {"domain": {"discover": "text", "length": 24, "cells": 12}, "epsilon": 6.0, "pane": "5m", "period": "1h"}
-    return parse({"edition": 2, "queries": {"crashes": table | settings}}, "file", None)["crashes"]
+    table = make_table(domain={"discover": "text", "length": 24, "cells": 12}, epsilon=6.0, pane="5m", period="1h")
+    return make_query(table, name="crashes", **settings, edition=2)
 
 
 def written(tmp_path, text):

@@ -11,12 +11,12 @@ from oracles.discover import Slots
 from oracles.discover.alphabet import DEFAULT_ALPHABET
 from oracles.errors import QueryError, ReportError
 from oracles.frame import encode, encode_json
-from oracles.query import parse
 from producers import Client
 from producers.errors import BudgetSpent, NotAllowed
 from producers.gateway.intake.active_definitions import ServedDefinitions, public_definition
 from producers.gateway.intake.submission import FRAMES, JSON, read
 from producers.publishers.pinned_query import pin_query
+from tests.queries import make_queries, make_query, make_table
 
 TEXT = {"discover": "text", "length": 24}
 BYTES = {"discover": "bytes", "length": 24}
@@ -25,8 +25,7 @@ START = 1_700_000_000
 
 
 def ask(domain=TEXT, edition=2, **settings):
-    table = {"domain": domain, "epsilon": 2.0, "pane": "5m", **settings}
-    return parse({"edition": edition, "queries": {"crashes": table}}, "file", None)["crashes"]
+    return make_query({"domain": domain, "epsilon": 2.0, "pane": "5m"}, **settings, name="crashes", edition=edition)
 
 
 def test_the_digest_covers_the_coding_and_not_the_search():
@@ -119,14 +118,14 @@ def test_known_strings_are_coded_like_answers():
     ],
 )
 def test_what_unknown_strings_rule_out_is_refused_with_its_key(settings, key, message):
-    with pytest.raises(QueryError, match=rf"^file: queries\.crashes\.{key}.*: .*{message}"):
+    with pytest.raises(QueryError, match=rf"^test: queries\.crashes\.{key}.*: .*{message}"):
         ask(**settings)
 
 
 def test_unknown_strings_are_no_attribute():
-    table = {"attributes": {"crash": TEXT, "kind": ["a", "b"]}, "epsilon": 2.0, "pane": "5m"}
+    table = make_table(attributes={"crash": TEXT, "kind": ["a", "b"]}, epsilon=2.0, pane="5m")
     with pytest.raises(QueryError, match=r"attributes\.crash: must not be unknown strings"):
-        parse({"queries": {"crashes": table}}, "file", None)
+        make_queries({"crashes": table})
 
 
 def test_a_client_answers_with_any_text_for_life(tmp_path):

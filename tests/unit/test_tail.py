@@ -29,10 +29,10 @@ from aggregator.reading.tail.table import Screen, page
 from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError
-from oracles.query import parse
 from oracles.query.settings import Place, Window, read_windows
 from producers.simulation.crowd.scenario import parse_scenario
 from tests import boards
+from tests.queries import make_query
 from tests.results import build, window_result
 from tests.string_crowds import CRASHES, HOUR, StringCrowd
 
@@ -61,11 +61,11 @@ EVIL = "\x1b[2J\n\r\u202e\x9b31m" + "y" * 100 + "\x1b]0;owned\x07[bold]evil[/]"
 VALUES = ["a", "b", "[blink]c", EVIL]
 
 
-def make_query(name="visits", **settings):
-    table = {"epsilon": 2.0, "budget": 1e9, "pane": "10s", "domain": VALUES, "other": False, "oracle": "grr"} | settings
-    if "attributes" in table:
-        table = {key: value for key, value in table.items() if key not in ("domain", "other", "oracle")}
-    return parse({"queries": {name: table}}, "test", ".")[name]
+def page_query(name="visits", **settings):
+    table = {"epsilon": 2.0, "budget": 1e9}
+    if "attributes" not in settings:
+        table |= {"domain": VALUES, "other": False, "oracle": "grr"}
+    return make_query(table, name=name, **settings)
 
 
 def snapshot_of(query, counts, seed=1):
@@ -101,7 +101,7 @@ def alert_messages(query, *windows):
     return messages
 
 
-VISITS = make_query()
+VISITS = page_query()
 MANY = (6000, 2000, 1500, 500)
 
 
@@ -165,7 +165,7 @@ def test_flags_are_words():
 
 
 def test_every_attribute_has_its_summary():
-    query = make_query(attributes={"age": 5, "sex": ["f", "m"]}, solution="smp")
+    query = page_query(attributes={"age": 5, "sex": ["f", "m"]}, solution="smp")
     records_of = records(query, (500, 300, 100, 60, 40))
     summaries = [summary for record in records_of for summary in read_record(record)]
     assert [str(summary.heading) for summary in summaries] == ["visits, age 10s", "visits, sex 10s"]
@@ -202,7 +202,7 @@ def test_a_provisional_record_is_shown_until_there_is_a_final_one():
 
 
 def test_the_shortest_window_is_shown_unless_one_is_requested():
-    query = make_query(windows=["all", "1m/10s", "10s"])
+    query = page_query(windows=["all", "1m/10s", "10s"])
     records = [one_record(query, MANY, window=number, end=60) for number in range(3)]
     for order in itertools.permutations(records):
         overview, long = Overview(), Overview(window=Window("hopping", 60, 10))
@@ -214,7 +214,7 @@ def test_the_shortest_window_is_shown_unless_one_is_requested():
 
 
 def test_a_new_definition_replaces_the_old_one():
-    old, new = VISITS, make_query(epsilon=1.0)
+    old, new = VISITS, page_query(epsilon=1.0)
     overview = Overview()
     overview.add_record(one_record(old, MANY, end=20))
     assert overview.add_record(one_record(new, MANY, end=10)) == []
@@ -227,7 +227,7 @@ def test_a_new_definition_replaces_the_old_one():
 
 def test_only_the_requested_query_is_shown_and_others_are_named():
     overview = Overview("visits")
-    assert overview.add_record(one_record(make_query("clicks"), MANY)) == []
+    assert overview.add_record(one_record(page_query("clicks"), MANY)) == []
     assert [str(part) for part in parts(overview, 5)] == ["waiting for records of visits; there are records of clicks"]
     assert overview.add_record(one_record(VISITS, MANY))
 
@@ -315,7 +315,7 @@ def test_simultaneous_alerts_share_a_line():
 
 
 def test_baselines_of_all_windows_share_a_line():
-    query = make_query(windows=["10s", "all"])
+    query = page_query(windows=["10s", "all"])
     notices = [read_alert(message) for message in alert_messages(query, MANY)]
     notices += [replace(alert, heading=replace(alert.heading, window=query.windows[1])) for alert in notices]
     ((_, text),) = notice_lines(notices, 2)
@@ -324,13 +324,13 @@ def test_baselines_of_all_windows_share_a_line():
 
 def test_names_that_look_alike_when_shortened_are_counted_each():
     names = [f"{'a' * 20}{number}{'b' * 40}" for number in range(4)]
-    notices = [read_alert(message) for message in alert_messages(make_query(domain=names), MANY)]
+    notices = [read_alert(message) for message in alert_messages(page_query(domain=names), MANY)]
     ((_, text),) = notice_lines(notices, 2)
     assert f"baseline: {len({notice.row.value for notice in notices})} values frequent from the start" in text
 
 
 def test_baselines_are_shown_once_for_successive_windows(capsys):
-    query = make_query(windows=["10s", "all"])
+    query = page_query(windows=["10s", "all"])
     overview, lines = Overview(), Lines()
     for window in query.windows:
         notices = [read_alert(message) for message in alert_messages(query, MANY)]
@@ -343,7 +343,7 @@ def test_baselines_are_shown_once_for_successive_windows(capsys):
 
 def test_page_and_tail_have_one_rule_for_late_and_quiet():
     for windows, window in ((["10s", "all"], 0), (["1m/10s"], 0)):
-        query = make_query(windows=windows)
+        query = page_query(windows=windows)
         overview = Overview()
         define(overview, query)
         assert overview.pulse("visits", START).state == "waiting"
@@ -383,7 +383,7 @@ NAMES = [f"organisation.product.release-{number:02}" for number in range(11)]
 @pytest.fixture(scope="module")
 def eleven():
     """Return an overview of eleven queries with long names, of which one is withheld and one has no records."""
-    queries = [make_query(name) for name in NAMES]
+    queries = [page_query(name) for name in NAMES]
     overview = Overview()
     define(overview, *queries)
     for number, query in enumerate(queries[:-1]):
@@ -414,7 +414,7 @@ def test_an_overview_of_eleven_queries_fits_a_terminal(eleven, width):
 
 def test_names_are_as_wide_as_the_terminal_allows(eleven):
     name = "a-name-of-sixty-letters-" + "x" * 40
-    query = make_query(domain=[name[:60], "b"])
+    query = page_query(domain=[name[:60], "b"])
     overview = Overview()
     overview.add_record(one_record(query, (500, 400)))
     assert name[:60] in text_of(overview, width=120)
@@ -426,13 +426,13 @@ def test_names_are_as_wide_as_the_terminal_allows(eleven):
 def test_wide_names_stay_different_and_cost_no_number(width):
     """A Chinese character fills two columns."""
     names = [f"{'東京都新宿区西新宿二丁目の庁舎' * 3}{end}" for end in "甲乙丙戊"]
-    query = make_query(domain=names)
+    query = page_query(domain=names)
     one, two = Overview(), Overview()
     for overview in (one, two):
         overview.add_record(one_record(query, MANY))
         for message in alert_messages(query, MANY, (1000, 7000, 1500, 500)):
             overview.add_alert(message)
-    two.add_record(one_record(make_query("others", domain=names), MANY))
+    two.add_record(one_record(page_query("others", domain=names), MANY))
     for overview in (one, two):
         lines = text_of(overview, width=width, height=24).splitlines()
         assert len(lines) <= 24
@@ -448,7 +448,7 @@ def test_wide_names_stay_different_and_cost_no_number(width):
 
 @pytest.mark.parametrize(("width", "numbers"), [(34, 1), (40, 1), (50, 3), (60, 4)])
 def test_a_narrow_terminal_shows_fewer_numbers_and_cuts_none(width, numbers):
-    query = make_query(domain=[f"{'東京都新宿区' * 3}{end}" for end in "甲乙丙戊"])
+    query = page_query(domain=[f"{'東京都新宿区' * 3}{end}" for end in "甲乙丙戊"])
     overview = Overview()
     overview.add_record(one_record(query, MANY))
     rows = [text for text in text_of(overview, width=width).splitlines() if text.startswith("●   ")]
@@ -577,7 +577,7 @@ def test_letters_that_the_encoding_lacks_are_escaped(monkeypatch):
     content = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(content, "ascii"))
     with tail.output() as lines:
-        lines.show(Overview(), *take(Overview(), News([one_record(make_query(domain=[*"ab日"]), (500, 400, 900))], [])))
+        lines.show(Overview(), *take(Overview(), News([one_record(page_query(domain=[*"ab日"]), (500, 400, 900))], [])))
     assert rb"\u65e5 " in content.getvalue()
 
 
@@ -681,7 +681,7 @@ def test_wrong_options_are_usage_errors(capsys):
 def test_the_scenario_of_a_demo_fits_any_query(settings):
     import tomllib
 
-    query = make_query(**settings)
+    query = page_query(**settings)
     scenario = parse_scenario(tomllib.loads(surge.scenario(query)), Place("test"), query)
     (change,) = scenario.changes
     assert query.domains[0].name(change.value) == surge.surge_value(query)

@@ -9,7 +9,6 @@ import pytest
 
 from oracles.errors import ParameterError
 from oracles.frame import decode, partition_of
-from oracles.query import parse
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import Attack, Conduct, Course, Scenario, Surge
@@ -17,23 +16,16 @@ from producers.simulation.delivery.schedule import STEP
 from producers.simulation.delivery.simulated_frames import FrameBuilder
 from producers.simulation.delivery.true_answers import TrueAnswers, in_time
 from producers.simulation.traffic import Traffic
+from tests.queries import make_query
 
 START = 1_700_000_000
 PARTITIONS = 12
 
 
 def query(**more):
-    table = {
-        "domain": 8,
-        "epsilon": 1.0,
-        "budget": 1e9,
-        "pane": "2s",
-        "lateness": "3s",
-        "skew": "20s",
-        "oracle": "grr",
-        **more,
-    }
-    return parse({"queries": {"q": table}}, "test", ".")["q"]
+    return make_query(
+        {"domain": 8, "budget": 1e9, "pane": "2s", "lateness": "3s", "skew": "20s", "oracle": "grr"}, **more
+    )
 
 
 def traffic(scenario=None, seed=1, start=START, most=100, q=None, clients=5000):
@@ -238,7 +230,6 @@ def test_a_pane_with_pending_frames_is_not_forgotten(truth):
 
 
 def test_several_attributes_have_a_list_of_counts_each_sorted_by_name():
-    table = {"attributes": {"b": 2, "a": 3}, "epsilon": 1.0, "budget": 1e9, "pane": "2s"}
-    truth = TrueAnswers(parse({"queries": {"q": table}}, "test", ".")["q"], "me")
+    truth = TrueAnswers(make_query(attributes={"b": 2, "a": 3}, budget=1e9, pane="2s"), "me")
     send(truth, START, [[0, 1], [2, 1]], 1000 * START)
     assert publish(truth, START + 2)[START]["counts"] == [[1, 0, 1], [0, 2]]

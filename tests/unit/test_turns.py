@@ -24,11 +24,11 @@ from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.versions import Version, Versions
 from hubbub.kafka.settings import Kafka
-from oracles.query import parse
+from tests.queries import make_queries, make_query, make_table
 
-TABLE = {"domain": 3, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "1s", "windows": ["1s", "3s/1s"]}
+TABLE = make_table(domain=3, oracle="grr", budget=1e9, pane="1s", windows=["1s", "3s/1s"])
 TABLE |= {"crowd": 1, "emit_every": "never"}
-QUERIES = parse({"queries": {"behind": TABLE, "prompt": TABLE | {"domain": 4}}}, "test", ".")
+QUERIES = make_queries({"behind": TABLE, "prompt": TABLE | {"domain": 4}})
 BEHIND, PROMPT = QUERIES["behind"], QUERIES["prompt"]
 DUE_FINALS = 100
 UNTRUE = MagicMock(measures=lambda *_: False)
@@ -280,7 +280,7 @@ def test_nothing_waits_for_the_finals_of_a_large_query():
     assert [name for name, *_ in finals] == ["prompt"] * 6 + ["behind"] * 6
 
 
-EMITTING = parse({"queries": {"calm": TABLE | {"domain": 5, "emit_every": "1s"}}}, "test", ".")["calm"]
+EMITTING = make_query(TABLE, name="calm", domain=5, emit_every="1s")
 
 
 def test_blocks_are_in_the_topic_before_the_states_that_pass_them():

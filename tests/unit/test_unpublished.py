@@ -17,14 +17,14 @@ from aggregator.worker.unpublished_windows import oldest_due
 from hubbub.command.metrics import registry
 from hubbub.definitions.versions import Version, Versions
 from oracles.frame import encode
-from oracles.query import parse
+from tests.queries import make_query, make_table
 
 PANE = 10
 
 
 def query(**settings):
-    table = {"domain": 4, "oracle": "grr", "epsilon": 1.0, "budget": 1e9, "pane": "10s", "crowd": 1, "lateness": "5s"}
-    return parse({"queries": {"q": {**table, "windows": ["10s", "30s/20s", "all"], **settings}}}, "test", ".")["q"]
+    table = make_table(domain=4, oracle="grr", budget=1e9, crowd=1, lateness="5s")
+    return make_query({**table, "windows": ["10s", "30s/20s", "all"], **settings})
 
 
 def snapshot(n):

@@ -10,8 +10,8 @@ from aggregator.merging.windows import SizedWindows
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import PARTIAL, Snapshot, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval
-from oracles.query import parse
 from oracles.query.settings import Window
+from tests.queries import make_query
 
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=40)
 TUMBLING, HOPPING, ODD = Window("tumbling", 30, 30), Window("hopping", 60, 20), Window("hopping", 50, 30)
@@ -135,6 +135,5 @@ def test_a_long_silence_has_no_windows():
     ],
 )
 def test_reports_of_several_periods_are_counted_as_repeats(start, length, settings, n, independent):
-    table = {"domain": 2, "epsilon": 1.0, "pane": "10s", **settings}
-    query = parse({"queries": {"q": table}}, "test", ".")["q"]
+    query = make_query({"domain": 2}, **settings)
     assert Span(ALL, start, start + length).independent(n, query) == independent

@@ -4,13 +4,9 @@ import pytest
 
 from aggregator.demo.broker import free_port
 from tests.commands import run_worker
+from tests.queries import make_text
 
-PAGE = """
-[queries.page]
-domain = ["a", "b"]
-epsilon = 2.0
-pane = "1s"
-"""
+PAGE = make_text("page", domain=["a", "b"], epsilon=2.0, pane="1s")
 
 
 @pytest.fixture
