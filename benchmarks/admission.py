@@ -6,10 +6,9 @@ python -m benchmarks.admission
 import numpy as np
 
 from aggregator.counting.admission.gate import Gate
-from benchmarks.timing import together
+from benchmarks.harness import query_of, together
 from hubbub.definitions.versions import Versions
 from oracles.frame import encode
-from oracles.query import parse
 
 FRAMES, REPORTS = 5_000, 4
 RNG = np.random.default_rng(1)
@@ -17,8 +16,7 @@ RNG = np.random.default_rng(1)
 
 def runs(oracle: str, size: int) -> tuple[Gate, list[tuple[int, int, bytes]], list[tuple[int, int, bytes]]]:
     """Return a gate, a run of good frames, and a run with every other frame malformed."""
-    domain = {"domain": size, "oracle": oracle, "epsilon": 1.0, "budget": 1e9, "pane": "10s"}
-    query = parse({"queries": {"web": domain}}, "benchmark", ".")["web"]
+    query = query_of(domain=size, oracle=oracle)
     good = encode(query.digest, 1000, query.oracle.perturb(RNG.integers(0, size, REPORTS), RNG))
     bad = encode(query.digest, 1000, np.full((REPORTS, query.oracle.width), 255, np.uint8))
     gate = Gate(0, 1, {query.digest: Versions.of(query)})

@@ -24,8 +24,9 @@ from aggregator.publishing.finals.final import window_result
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
-from benchmarks.records import USUAL, query_of, window_of
-from oracles.query import Query, parse
+from benchmarks.harness import query_of
+from benchmarks.records import USUAL, window_of
+from oracles.query import Query
 
 SECONDS, OTHERS, FINALS, TURNS = 3.0, 4, 1, 9
 STRINGS = {"domain": {"discover": "text", "length": 24}, "epsilon": 2.0, "pane": "1h", "windows": ["1h"]}
@@ -36,7 +37,8 @@ class Work:
     """A query and one of its windows, for repeated records."""
 
     def __init__(self, query: Query, total: Snapshot) -> None:
-        self.query, self.total = query, total
+        self.query = query
+        self.total = total
         self.span = Span(query.windows[0], 0, 10)
 
     def here(self) -> None:
@@ -51,15 +53,18 @@ class Work:
 def counting(query: Query) -> float:
     """Return how many frames of 20 reports are counted in a second. Most of the work holds the interpreter lock."""
     reports = query.oracle.perturb(np.full(20, 7), np.random.default_rng(1))
-    state, count, until = query.oracle.zeros(), 0, time.perf_counter() + SECONDS
-    while time.perf_counter() < until:
+    state = query.oracle.zeros()
+    count = 0
+    end = time.perf_counter() + SECONDS
+    while time.perf_counter() < end:
         query.oracle.add(state, reports)
         count += 1
     return count / SECONDS
 
 
 def beside_a_thread(work: Work) -> tuple[float, float]:
-    stop, records = threading.Event(), 0
+    stop = threading.Event()
+    records = 0
 
     def make() -> None:
         nonlocal records
@@ -77,7 +82,8 @@ def beside_a_thread(work: Work) -> tuple[float, float]:
 
 async def beside_a_process(work: Work, estimators: EstimatorPool) -> tuple[float, float]:
     await work.beside(estimators)
-    counts, records = asyncio.create_task(asyncio.to_thread(counting, work.query)), 0
+    counts = asyncio.create_task(asyncio.to_thread(counting, work.query))
+    records = 0
     while not counts.done():
         await work.beside(estimators)
         records += 1
@@ -86,10 +92,11 @@ async def beside_a_process(work: Work, estimators: EstimatorPool) -> tuple[float
 
 def strings_work() -> Work:
     """Return a window of clients that have one of a few strings."""
-    query = parse({"queries": {"crashes": STRINGS}}, "benchmark", ".")["crashes"]
+    query = query_of(**STRINGS)
     slots: Any = query.oracle
     rng = np.random.default_rng(5)
     rows = np.array([slots.strings.cells_of(name) for name in NAMES])
+
     state = slots.zeros()
     refusals = slots.add(state, slots.perturb(rows[rng.integers(0, len(rows), CLIENTS)], rng))
     return Work(query, Snapshot(CLIENTS - refusals, refusals, 0, 0, state))
@@ -97,27 +104,29 @@ def strings_work() -> Work:
 
 async def waits(works: list[Work], estimators: EstimatorPool) -> list[float]:
     """Return the seconds until the last final of each. Small ones take turns, and a large one has its own process."""
-    start, durations = time.perf_counter(), [0.0] * len(works)
+    start = time.perf_counter()
 
-    async def all_of(at: int) -> None:
+    async def duration(work: Work) -> float:
         for _ in range(FINALS):
-            await works[at].beside(estimators)
-        durations[at] = time.perf_counter() - start
+            await work.beside(estimators)
+        return time.perf_counter() - start
 
-    await asyncio.gather(*(all_of(at) for at in range(len(works))))
-    return durations
+    return await asyncio.gather(*map(duration, works))
 
 
 async def compare_waits(works: list[Work], large: dict[str, Work], estimators: EstimatorPool) -> None:
     """Print how long finals of small queries wait next to each large one. The median of several turns."""
-    for each in (*works, *large.values()):
-        await each.beside(estimators)  # start both processes
+    # The first questions start both processes.
+    for work in (*works, *large.values()):
+        await work.beside(estimators)
+
     turns: dict[str, list[tuple[float, float]]] = {"nothing else": [], **{name: [] for name in large}}
     for _ in range(TURNS):
         for name, times in turns.items():
             own = [large[name]] if name in large else []
             durations = await waits(own + works, estimators)
             times.append((durations[0], max(durations[len(own) :])))
+
     alone = statistics.median(small for _, small in turns["nothing else"])
     print(f"{'':24} {'its final after':>15} {f'the other {OTHERS} after':>20} {'relative':>9}")
     for name, times in turns.items():
@@ -126,7 +135,8 @@ async def compare_waits(works: list[Work], large: dict[str, Work], estimators: E
 
 
 async def measure() -> None:
-    small, estimators = query_of(1_024, USUAL), EstimatorPool()
+    small = query_of(oracle="olh", methods=USUAL)
+    estimators = EstimatorPool()
     work = Work(small, window_of(small))
     alone = counting(small)
     print(f"{'':24} {'frames a second':>15} {'relative':>9} {'records a second':>17}")
@@ -136,10 +146,11 @@ async def measure() -> None:
         ("next to a process", await beside_a_process(work, estimators)),
     ):
         print(f"{name:24} {rate:15,.0f} {rate / alone:9.2f} {records:17.1f}")
-    million = query_of(1_000_000, USUAL)
+
+    million = query_of(domain=1_000_000, oracle="olh", methods=USUAL)
     large = {"a million values": Work(million, window_of(million)), "a search for names": strings_work()}
-    others = [Work(replace(small, name=f"small{at}"), work.total) for at in range(OTHERS)]
-    await compare_waits(others, large, estimators)
+    small_works = [Work(replace(small, name=f"small{number}"), work.total) for number in range(OTHERS)]
+    await compare_waits(small_works, large, estimators)
     estimators.close()
 
 

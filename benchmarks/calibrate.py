@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.timing import best, together
+from benchmarks.harness import best, together
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, Calibrated, calibrate
 from oracles.consistency import apply

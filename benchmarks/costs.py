@@ -6,7 +6,7 @@ benchmarks/end_to_end.py measures the costs that need a broker (reading a messag
 measures records of state from a real worker. This file measures their steps in Python. The last line is for `--speed`.
 """
 
-import math
+from statistics import geometric_mean
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from aggregator.publishing.group_findings import find
 from aggregator.publishing.records.encoder import encode
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
-from benchmarks.records import USUAL, query_of, window_of
+from benchmarks.harness import best, query_of, show
+from benchmarks.records import USUAL, window_of
 from benchmarks.steps import steps as steps_of_a_message
-from benchmarks.timing import best
 from oracles import oracle
 
 RNG = np.random.default_rng(20260101)
@@ -37,8 +37,9 @@ def adding(name, size):
 
 def record(size):
     """Return the seconds of a record, measured and in the plan."""
-    query = query_of(size, USUAL)
-    total, span = window_of(query), Span(query.windows[0], 0, 10)
+    query = query_of(domain=size, oracle="olh", methods=USUAL)
+    total = window_of(query)
+    span = Span(query.windows[0], 0, 10)
     return best(lambda: encode(find(CountedWindow(query, span, total))), rounds=3), costs.record(query)
 
 
@@ -47,11 +48,10 @@ def main():
     costs_by_name |= {f"a record of {size:,} values": record(size) for size in (1024, 1_000_000)}
     seconds = sum(steps_of_a_message("olh", 20, FRAMES, ids=True).values()) / FRAMES
     costs_by_name["the steps of a frame of 20 with id"] = seconds, MESSAGE
-    for name, (here, plan) in costs_by_name.items():
-        print(
-            f"{name:38} {1e6 * here:12,.4f} us measured, {1e6 * plan:12,.4f} in the plan: {plan / here:.2f}", flush=True
-        )
-    faster = math.exp(sum(math.log(plan / here) for here, plan in costs_by_name.values()) / len(costs_by_name))
+    for name, (measured, plan) in costs_by_name.items():
+        show(f"{name:38} {1e6 * measured:12,.4f} us measured, {1e6 * plan:12,.4f} in the plan: {plan / measured:.2f}")
+
+    faster = geometric_mean(plan / measured for measured, plan in costs_by_name.values())
     print(f"--speed {faster:.1f}")
 
 

@@ -9,11 +9,9 @@ groups also makes a record of the total. Then it prints the sizes of a pane's sn
 weights too, and the memory of making a final: the peak of what Python and NumPy allocate.
 """
 
-import argparse
 import time
 import tracemalloc
 from dataclasses import replace
-from statistics import median
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from aggregator.merging.merger import Merger
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.tallies.snapshot import decode_snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally
+from benchmarks.harness import arguments
 from hubbub.definitions.versions import Versions
 from oracles.frame import encode
 from oracles.query import parse
@@ -67,7 +66,8 @@ def counted(kinds, frames):
     """Return the closed snapshots of each query, by pane."""
     by_digest = {query.digest: query for query in kinds}
     gate = Gate(0, 1, {digest: Versions.of(query) for digest, query in by_digest.items()})
-    run = [(at, START * 1000, frame) for at, frame in enumerate(frames)]
+    run = [(offset, START * 1000, frame) for offset, frame in enumerate(frames)]
+
     tallies = {}
     for pane, (query, batch) in record_run.admit(gate, run, START * 1000).batches.items():
         tally = tallies.setdefault(pane, Tally.empty(query))
@@ -77,9 +77,11 @@ def counted(kinds, frames):
 
 def published(query, snapshots):
     """Return the sizes of the records of these snapshots, of each window."""
-    cells, windows = query.oracle.state_size, []
+    cells = query.oracle.state_size
     further = (tally_size(query) - cells) // (cells + 3)
-    merger, results = Merger(Versions.of(query), 1), ResultSequence()
+    merger = Merger(Versions.of(query), 1)
+    results = ResultSequence()
+    windows = []
     for pane, data in snapshots.items():
         merger.take(pane, 0, decode_snapshot(data, cells, further))
         merger.mark(0, pane + PANE)
@@ -90,8 +92,10 @@ def published(query, snapshots):
 
 def all_published(kinds, snapshots):
     """Return the number of records of the snapshots of several queries."""
-    windows = [window for query in kinds for window in published(query, panes_of(query, snapshots))]
-    return sum(map(len, windows))
+    count = 0
+    for query in kinds:
+        count += sum(map(len, published(query, panes_of(query, snapshots))))
+    return count
 
 
 def panes_of(query, snapshots):
@@ -103,10 +107,10 @@ def print_sizes(query, snapshots):
     """Print how large snapshots and records are, and how much memory a final takes."""
     panes = panes_of(query, snapshots)
     print(f"snapshot of a pane: {max(map(len, panes.values())) / MIB:.2f} MiB")
-    first = dict([next(iter(panes.items()))])
-    for name, each in (("records", query), ("records with weights", weighted(query))):
+    one_pane = dict([next(iter(panes.items()))])
+    for name, published_query in (("records", query), ("records with weights", weighted(query))):
         tracemalloc.start()
-        [sizes] = published(each, first)
+        [sizes] = published(published_query, one_pane)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         print(
@@ -129,35 +133,36 @@ def cost(work, *arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--groups", type=int, default=16, metavar="N", help="groups, with the one without a name")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N")
-    options = parser.parse_args()
+    options = arguments(__doc__, groups=(16, "groups, with the one without a name"), rounds=5)
     groups = options.groups
-    whole, alone = queries(groups)
+    grouped_query, single_queries = queries(groups)
     rng = np.random.default_rng(1)
-    reports = whole.oracle.perturb(rng.integers(0, 1024, FRAMES * REPORTS), rng)
+    reports = grouped_query.oracle.perturb(rng.integers(0, 1024, FRAMES * REPORTS), rng)
     order = rng.permutation(groups * PANES * FRAMES)
-    mixed = [frame for group in range(groups) for frame in frames_of(whole, reports, group)]
-    apart = [frame for query in alone for frame in frames_of(query, reports, 0)]
-    mixed, apart = [mixed[at] for at in order], [apart[at] for at in order]
+    grouped_frames, single_frames = [], []
+    for group, query in enumerate(single_queries):
+        grouped_frames += frames_of(grouped_query, reports, group)
+        single_frames += frames_of(query, reports, 0)
+    grouped_frames = [grouped_frames[place] for place in order]
+    single_frames = [single_frames[place] for place in order]
+
     rows = []
     for _ in range(options.rounds):
-        one, count_one = cost(counted, [whole], mixed)
-        many, count_many = cost(counted, alone, apart)
-        records, publish_one = cost(all_published, [whole], one)
-        others, publish_many = cost(all_published, alone, many)
-        rows.append((count_one, count_many, publish_one, publish_many))
-    print(f"{groups} groups: {records} records, {groups} queries: {others}; median of {options.rounds} rounds")
-    for name, first in (("counting", 0), ("records", 2)):
-        ratio = median(row[first] / row[first + 1] for row in rows)
-        seconds = [1000 * median(row[at] for row in rows) for at in (first, first + 1)]
-        print(f"{name}: {seconds[0]:.0f} ms with groups, {seconds[1]:.0f} ms with queries, ratio {ratio:.2f}")
-    ratio = median((row[0] + row[2]) / (row[1] + row[3]) for row in rows)
-    print(f"together: ratio {ratio:.2f}")
-    seconds = median(row[2] for row in rows) / PANES
-    print(f"a final with its records: {1000 * seconds:.0f} ms of CPU")
-    print_sizes(whole, one)
+        snapshots, count_seconds = cost(counted, [grouped_query], grouped_frames)
+        single_snapshots, single_count_seconds = cost(counted, single_queries, single_frames)
+        records, publish_seconds = cost(all_published, [grouped_query], snapshots)
+        single_records, single_publish_seconds = cost(all_published, single_queries, single_snapshots)
+        rows.append((count_seconds, single_count_seconds, publish_seconds, single_publish_seconds))
+
+    print(f"{groups} groups: {records} records, {groups} queries: {single_records}; median of {options.rounds} rounds")
+    columns = np.array(rows).T
+    for name, grouped_times, single_times in (("counting", *columns[:2]), ("records", *columns[2:])):
+        ratio = np.median(grouped_times / single_times)
+        milliseconds = [1000 * np.median(times) for times in (grouped_times, single_times)]
+        print(f"{name}: {milliseconds[0]:.0f} ms with groups, {milliseconds[1]:.0f} ms with queries, ratio {ratio:.2f}")
+    print(f"together: ratio {np.median((columns[0] + columns[2]) / (columns[1] + columns[3])):.2f}")
+    print(f"a final with its records: {1000 * np.median(columns[2]) / PANES:.0f} ms of CPU")
+    print_sizes(grouped_query, snapshots)
 
 
 if __name__ == "__main__":

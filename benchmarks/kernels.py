@@ -10,7 +10,7 @@ import argparse
 
 import numpy as np
 
-from benchmarks.timing import Work, best, together
+from benchmarks.harness import Work, best, together
 from oracles import oracle
 from oracles.kernels import c_library
 from oracles.kernels.walsh import walsh

@@ -5,7 +5,7 @@ python -m benchmarks.methods            a line for each method and vector; a cos
 
 import numpy as np
 
-from benchmarks.timing import together
+from benchmarks.harness import together
 from oracles import Estimate, oracle
 from oracles.consistency import METHODS, apply
 

@@ -5,7 +5,6 @@ python -m benchmarks.overview [--queries 200] [--values 1024]
 The store holds twelve windows of each query, and the most alerts that a board keeps. No broker is needed.
 """
 
-import argparse
 import time
 from dataclasses import replace
 from statistics import median
@@ -22,6 +21,7 @@ from aggregator.board.route import ROUTES
 from aggregator.board.states import States
 from aggregator.board.store import MOST_ALERTS, Store
 from aggregator.publishing.alerts.message import decode, encode
+from benchmarks.harness import arguments
 from oracles.query import parse
 from tests.boards import HOMEPAGE, PANE, START, Crowd, definition_messages, status_message
 
@@ -36,15 +36,19 @@ def filled_store(queries: int, values: int) -> Store:
     store = Store(86_400, 4 << 30, lambda: end + 1.0)
     for _, key, value in definition_messages(definitions):
         store.define(key, value, 0)
-    first = next(iter(definitions.values()))
-    crowd = Crowd(first, clients=2_000)
-    messages = [message for _ in range(WINDOWS) for message in crowd.next()]
+
+    # All queries have the records of one, with other names.
+    model = next(iter(definitions.values()))
+    crowd = Crowd(model, clients=2_000)
+    records = []
+    for _ in range(WINDOWS):
+        records += [value for topic, _, value in crowd.next() if topic == "estimates"]
     for query in definitions.values():
-        for topic, _, value in messages:
-            if topic == "estimates":
-                text = value.replace(first.name.encode(), query.name.encode())
-                store.take_record(text.replace(first.digest.hex().encode(), query.digest.hex().encode()))
+        for record in records:
+            text = record.replace(model.name.encode(), query.name.encode())
+            store.take_record(text.replace(model.digest.hex().encode(), query.digest.hex().encode()))
         store.take_status(status_message(query, end, end)[2])
+
     sample = next(decode(value) for topic, _, value in Crowd(HOMEPAGE).next() if topic == "alerts")
     for number in range(MOST_ALERTS):
         query = f"query-{number % queries:04}"
@@ -56,21 +60,19 @@ def cpu(work) -> float:
     """Return the median CPU of a call, in milliseconds."""
     times = []
     for _ in range(REPEATS):
-        before = time.process_time()
+        start = time.process_time()
         work()
-        times.append(1000 * (time.process_time() - before))
+        times.append(1000 * (time.process_time() - start))
     return median(times)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--values", type=int, default=1024)
-    options = parser.parse_args()
+    options = arguments(__doc__, queries=200, values=1024)
     store = filled_store(options.queries, options.values)
     compare = next(route for route in ROUTES if route.name == "compare")
     pairs = [("from", str(START + PANE)), ("to", str(START + WINDOWS * PANE))]
     metrics = BoardMetrics(store)
+
     rows = {
         f"overview of {options.queries:,} queries": lambda: Reply.json(AllQueries.of(store, Parameters([], ()), "")),
         "states of all queries, each 5 s": lambda: States().changes(store),

@@ -13,7 +13,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core for all
 
 import numpy as np
 
-from benchmarks.timing import best
+from benchmarks.harness import best
 from oracles import oracle
 
 EPSILON, SIZE = 1.0, 1024

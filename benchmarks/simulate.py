@@ -5,8 +5,7 @@ taskset -c 0 python -m benchmarks.simulate
 
 import numpy as np
 
-from benchmarks.timing import together
-from oracles.query import parse
+from benchmarks.harness import query_of, together
 from producers.simulation.crowd.distribution import read_crowd
 from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import Course, Scenario, Surge
@@ -18,15 +17,14 @@ SURGE = Scenario((Surge(Course(0.1), 0, 7),))
 
 
 def measure(oracle: str) -> None:
-    table = {"domain": 1024, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "oracle": oracle}
-    query = parse({"queries": {"q": table}}, "benchmark", ".")["q"]
-    anew = parse({"queries": {"q": table | {"answers": "fresh"}}}, "benchmark", ".")["q"]
+    query = query_of(oracle=oracle)
+    fresh_query = query_of(oracle=oracle, answers="fresh")
     crowd = read_crowd(["zipf:1.1"], query)
     values = crowd.draw(np.random.default_rng(1), CLIENTS)
     rng = np.random.default_rng(2)
 
     def simulated(scenario: Scenario, *, fresh: bool) -> None:
-        traffic = Traffic(Population(anew if fresh else query, crowd, CLIENTS, 1, scenario), START, 12)
+        traffic = Traffic(Population(fresh_query if fresh else query, crowd, CLIENTS, 1, scenario), START, 12)
         for step in range(16):
             for _ in traffic.step(1000 * START + 100 * step, CLIENTS // 16):
                 pass

@@ -22,11 +22,11 @@ from aggregator.counting.admission.gate import Gate
 from aggregator.counting.faust_patches import LONGEST_WALK
 from aggregator.counting.partition import SourcePartition
 from aggregator.tallies.tally import Tally
+from benchmarks.harness import query_of, show
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import RecordColumns
 from oracles.frame import HEADER_SIZE, encode
 from oracles.kernels import batches
-from oracles.query import parse
 
 RNG = np.random.default_rng(20260101)
 START = 1_700_000_000
@@ -72,8 +72,7 @@ def batch_of(values):
 
 
 def load_of(oracle, per_frame, count, ids):
-    domain = {"domain": 1024, "oracle": oracle, "epsilon": 1.0, "budget": 1e9, "pane": "10s", "max_ids": 1 << 30}
-    query = parse({"queries": {"web": domain}}, "benchmark", ".")["web"]
+    query = query_of(oracle=oracle, max_ids=1 << 30)
     reports = query.oracle.perturb(RNG.integers(0, 1024, per_frame * count), RNG).reshape(count, per_frame, -1)
     names = [number.to_bytes(8, "little") if ids else None for number in range(1, count + 1)]
     frames = [encode(query.digest, START, rows, name) for rows, name in zip(reports, names, strict=True)]
@@ -83,15 +82,14 @@ def load_of(oracle, per_frame, count, ids):
 def steps(oracle, per_frame, count, ids):
     """Return the seconds of each step for all frames."""
     query, reports, frames = load_of(oracle, per_frame, count, ids)
-    gate, data, rows = (
-        Gate(0, 1, {query.digest: Versions.of(query)}),
-        batch_of(frames),
-        reports.reshape(-1, query.oracle.width),
-    )
+    gate = Gate(0, 1, {query.digest: Versions.of(query)})
+    data = batch_of(frames)
+    rows = reports.reshape(-1, query.oracle.width)
     walk_result = batches.walk(data, 0, 0, LONGEST_WALK, checksums=False)
     columns = RecordColumns(data, walk_result.offsets, walk_result.times, walk_result.places, walk_result.sizes)
     ((_, batch),) = admit_columns(gate, columns, None).batches.values()
     state = query.oracle.zeros()
+
     walk = best(partial(batches.walk, data, 0, 0, LONGEST_WALK, checksums=False))
     checksum = best(partial(batches.walk, data, 0, 0, LONGEST_WALK, checksums=True)) - walk
     kinds = best(partial(batches.tell_kinds, data, columns.places, columns.sizes))
@@ -124,20 +122,15 @@ def one_by_one(oracle, per_frame, count, ids):
     """Return the seconds to take all frames one by one, in binary and in JSON."""
     query, reports, frames = load_of(oracle, per_frame, count, ids)
     gate = Gate(0, 1, {query.digest: Versions.of(query)})
-    json_frames = [
-        json.dumps(
-            {
-                "digest": query.digest.hex(),
-                "pane": START,
-                **({"id": frame[24:32].hex()} if ids else {}),
-                "reports": base64.b64encode(rows.tobytes()).decode(),
-            }
-        ).encode()
-        for frame, rows in zip(frames, reports, strict=True)
-    ]
+    json_frames = []
+    for frame, rows in zip(frames, reports, strict=True):
+        fields = {"digest": query.digest.hex(), "pane": START, "reports": base64.b64encode(rows.tobytes()).decode()}
+        if ids:
+            fields["id"] = frame[24:32].hex()
+        json_frames.append(json.dumps(fields).encode())
 
     def seconds(values):
-        run = [(at, START * 1000, value) for at, value in enumerate(values)]
+        run = [(offset, START * 1000, value) for offset, value in enumerate(values)]
         return best(lambda source: source.take(run), make_arguments=lambda: [SourcePartition(gate, "one")], rounds=7)
 
     return seconds(frames), seconds(json_frames)
@@ -149,24 +142,25 @@ def memory(count=250_000):
     source = SourcePartition(Gate(0, 1, {query.digest: Versions.of(query)}), "one")
     tracemalloc.start()
     for start in range(0, count, 10_000):
-        source.take(RecordColumns.of([(at, START * 1000, frames[at]) for at in range(start, start + 10_000)]))
-    before = tracemalloc.get_traced_memory()[0]
+        run = [(offset, START * 1000, frames[offset]) for offset in range(start, start + 10_000)]
+        source.take(RecordColumns.of(run))
+
+    # A checkpoint keeps an id in fewer bytes than the queue of new ones.
+    queued = tracemalloc.get_traced_memory()[0]
     source.plan(whole=True)
-    after = tracemalloc.get_traced_memory()[0]
+    written = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    return before / count, after / count
+    return queued / count, written / count
 
 
 def main():
     for name, case in CASES.items():
-        count, seconds_by_step = case[2], steps(*case)
-        plain, json = one_by_one(*case)
-        parts = ", ".join(f"{step} {1e6 * seconds / count:.3f}" for step, seconds in seconds_by_step.items())
-        print(
-            f"{name}: {parts}; total {1e6 * sum(seconds_by_step.values()) / count:.2f}, one by one"
-            f" {1e6 * plain / count:.2f}, in JSON {1e6 * json / count:.2f}",
-            flush=True,
-        )
+        count = case[2]
+        costs = {step: 1e6 * seconds / count for step, seconds in steps(*case).items()}
+        plain, json_cost = (1e6 * seconds / count for seconds in one_by_one(*case))
+        parts = ", ".join(f"{step} {cost:.3f}" for step, cost in costs.items())
+        total = sum(costs.values())
+        show(f"{name}: {parts}; total {total:.2f}, one by one {plain:.2f}, in JSON {json_cost:.2f}")
     print("an id needs {:.0f} bytes until a checkpoint, and {:.0f} after it".format(*memory()))
 
 

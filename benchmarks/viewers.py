@@ -4,6 +4,7 @@ python -m benchmarks.viewers            events only, then events and the request
 """
 
 import http.client
+import itertools
 import threading
 import time
 from contextlib import ExitStack, closing
@@ -49,21 +50,22 @@ def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
     kafka = create_topics(broker)
     start = int(time.time()) // PANE * PANE - 2 * PANES * PANE
     crowd = Crowd(HOMEPAGE, start=start)
-    publish(kafka, [*definition_messages(), *[message for _ in range(7) for message in crowd.next()]])
+    publish(kafka, [*definition_messages(), *itertools.chain(*[crowd.next() for _ in range(7)])])
     with ExitStack() as stack:
         board = stack.enter_context(Board(kafka, "--trusted-proxies", "127.0.0.1")).ready()
-        watching = [Viewer(board.port, asks=asks) for _ in range(viewers)]
-        for viewer in watching:
+        viewers_of_board = [Viewer(board.port, asks=asks) for _ in range(viewers)]
+        for viewer in viewers_of_board:
             viewer.start()
         time.sleep(1.0)
+
         panes = [list(crowd.next()) for _ in range(PANES)]
-        before = cpu_seconds(board)
+        start_cpu = cpu_seconds(board)
         for pane in panes:
             publish(kafka, pane)
             time.sleep(0.5)
-        board.until(lambda: all(viewer.heard >= PANES for viewer in watching), 60.0)
+        board.until(lambda: all(viewer.heard >= PANES for viewer in viewers_of_board), 60.0)
         time.sleep(1.0)
-        return 1e3 * (cpu_seconds(board) - before) / PANES
+        return 1e3 * (cpu_seconds(board) - start_cpu) / PANES
 
 
 def main() -> None:

@@ -22,8 +22,9 @@ from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey, home
 from aggregator.tallies.progress import Progress
 from aggregator.tallies.progress import encode as encode_progress
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
+from benchmarks.harness import query_of
 from hubbub.definitions.versions import Versions
-from oracles.query import Query, parse
+from oracles.query import Query
 
 PANE, REPORTS = 10, 1_000
 START = 1_700_006_400
@@ -31,26 +32,20 @@ RNG = np.random.default_rng(20260101)
 ROUNDS = 3
 
 
-def query_of(size: int, window: str) -> Query:
-    visits = {"domain": size, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": f"{PANE}s", "windows": [window]}
-    return parse({"queries": {"visits": visits}}, "benchmark", ".")["visits"]
-
-
 def topic(query: Query, partitions: int, panes: int) -> list[tuple[bytes, bytes]]:
     """Return the records of these panes, which are all in the next window: merged snapshots, watermarks and a state."""
-    digest, cells = query.digest, query.oracle.state_size
-    reports, kind = REPORTS * partitions, "merged" if partitions > 1 else "closed"
+    digest = query.digest
+    cells = query.oracle.state_size
+    reports = REPORTS * partitions
+    kind = "merged" if partitions > 1 else "closed"
     values = [encode_snapshot(Snapshot(reports, 0, 0, 0, RNG.poisson(reports / 2, cells))) for _ in range(16)]
     end = START + panes * PANE
     records = [(PaneKey(kind, digest, START + pane * PANE, 0).encode(), values[pane % 16]) for pane in range(panes)]
-    records += [
-        (
-            StateKey(digest, query.windows[0], end).encode(),
-            encode_state(Position(end), [], QueryMarks(Versions.of(query), end)),
-        )
-    ]
-    for partition in range(partitions):
-        records.append((PartitionKey("watermark", partition).encode(), encode_progress(Progress(closed={digest: end}))))
+
+    state = encode_state(Position(end), [], QueryMarks(Versions.of(query), end))
+    records.append((StateKey(digest, query.windows[0], end).encode(), state))
+    watermark = encode_progress(Progress(closed={digest: end}))
+    records += [(PartitionKey("watermark", partition).encode(), watermark) for partition in range(partitions)]
     return records
 
 
@@ -58,27 +53,29 @@ def load(
     query: Query, partitions: int, records: list[tuple[bytes, bytes]]
 ) -> tuple[SnapshotPartition, FileStore, float]:
     """Return a snapshot partition with these records, its store, and the longest slice."""
-    spill, longest = FileStore(), 0.0
+    spill = FileStore()
     snapshots = SnapshotPartition(
         home(query.digest, partitions), partitions, {query.digest: Versions.of(query)}, store=spill
     )
     for name, value in records:
         snapshots.put(name, value, 0)
+
     start = time.perf_counter()
-    for _ in snapshots.load_in_slices():
-        longest, start = max(longest, time.perf_counter() - start), time.perf_counter()
-    return snapshots, spill, longest
+    marks = [time.perf_counter() for _ in snapshots.load_in_slices()]
+    return snapshots, spill, float(np.diff(marks, prepend=start).max())
 
 
 def one_more(query: Query, snapshots: SnapshotPartition, partitions: int) -> None:
     """Add one pane, and make its final."""
-    state, cells = snapshots.queries[query.digest], query.oracle.state_size
+    state = snapshots.queries[query.digest]
+    cells = query.oracle.state_size
     end = state.merger.closed_through or START
     value = encode_snapshot(Snapshot(REPORTS, 0, 0, 0, RNG.poisson(REPORTS / 2, cells)))
     for partition in range(partitions):
         snapshots.put(PaneKey("closed", query.digest, end, partition).encode(), value, 0)
         mark = encode_progress(Progress(closed={query.digest: end + PANE}))
         snapshots.put(PartitionKey("watermark", partition).encode(), mark, 0)
+
     state.collect()
     state.totals()
     (final,) = state.due_finals()
@@ -97,7 +94,7 @@ def main() -> None:
         (1_024, "1h/10s", 12),
         (1_000_000, "10m/10s", 1),
     ):
-        query = query_of(size, window)
+        query = query_of(domain=size, oracle="olh", windows=[window])
         panes = query.windows[0].size // PANE
         records = topic(query, partitions, panes)
         load_times, slices = [], []
@@ -106,11 +103,14 @@ def main() -> None:
             snapshots, spill, longest = load(query, partitions, records)
             load_times.append(time.process_time() - start_time)
             slices.append(longest)
+
         finals = []
         for _ in range(20):
             start_time = time.process_time()
             one_more(query, snapshots, partitions)
             finals.append(time.process_time() - start_time)
+
+        # The memory of one partition, not of two.
         disk = spill.size
         del snapshots, spill
         gc.collect()
@@ -121,9 +121,10 @@ def main() -> None:
             one_more(query, snapshots, partitions)
         memory, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        mb = [panes * query.oracle.state_size * 8, memory, peak, disk]
-        first, *rest = (f"{number / 1e6:.1f} MB" for number in mb)
-        print(f"{size:9,}  {window:9} {partitions:10}  {first:>9} " + " ".join(f"{one:>8}" for one in rest))
+
+        columns = [panes * query.oracle.state_size * 8, memory, peak, disk]
+        cells = [f"{number / 1e6:.1f} MB" for number in columns]
+        print(f"{size:9,}  {window:9} {partitions:10}  {cells[0]:>9} " + " ".join(f"{cell:>8}" for cell in cells[1:]))
         numbers = f"{min(load_times):8.2f} s {1e3 * min(slices):5.1f} ms {1e3 * np.median(finals):10.2f} ms"
         print(f"{'':43}{numbers}")
         del snapshots, spill
