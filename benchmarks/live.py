@@ -9,25 +9,18 @@ panes of 10 s and windows of 10 s and of a minute that hops by 10 s. CPU is that
 estimator is the process of the worker that makes records.
 """
 
-import argparse
 import asyncio
-import multiprocessing
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from benchmarks.many import usage
-from benchmarks.state import cpu
-from benchmarks.worker import BROKER, PARTITIONS
+from benchmarks.harness import BROKER, PARTITIONS, arguments, cpu, load_of, place_of, show, usage
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import REPORTS
 from oracles.frame import HEADER_SIZE, encode, header
 from oracles.query import load
 from tests.brokers import Cluster
-from tests.integration.workers import Place
 
 QUERY = """\
 [queries.q{number}]
@@ -59,13 +52,14 @@ async def _send(kafka, queries, frames_per_s, per_frame):
     pools = [q.oracle.perturb(rng.integers(0, 64, per_frame), rng) for q in queries]
     producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", linger_ms=5, max_batch_size=1 << 18)
     async with started(producer, kafka):
-        began, count, pane, frames = time.monotonic(), 0, 0, []
+        began = time.monotonic()
+        count = pane = 0
         while True:
-            if (now := int(time.time()) // queries[0].pane * queries[0].pane) != pane:
-                pane, frames = (
-                    now,
-                    [encode(query.digest, now, pool) for query, pool in zip(queries, pools, strict=True)],
-                )
+            present = int(time.time()) // queries[0].pane * queries[0].pane
+            if pane != present:
+                pane = present
+                frames = [encode(query.digest, pane, pool) for query, pool in zip(queries, pools, strict=True)]
+
             while count < (time.monotonic() - began) * frames_per_s:
                 frame = frames[count % len(frames)]
                 await producer.send(kafka.topic(REPORTS), frame, partition=(count // len(queries) + count) % PARTITIONS)
@@ -102,43 +96,39 @@ def measure(cluster, case, count, options):
         QUERY.format(number=number, oracle=options.oracle, pane=pane, windows=windows, lateness=lateness) + more
         for number in range(count)
     )
-    with tempfile.TemporaryDirectory() as folder, Place(cluster, Path(folder), text, PARTITIONS) as place:
+    with place_of(cluster, text) as place:
         worker = place.start(HUBBUB_LOG_LEVEL="warning").ready()
-        spawn = multiprocessing.get_context("spawn").Process
-        load_process = spawn(target=send, args=(place.kafka, str(place.file), options.rate, options.frame), daemon=True)
-        peer = spawn(target=consume, args=(place.kafka, str(place.file)), daemon=True)
-        try:
-            load_process.start()
-            peer.start()
+        file = str(place.file)
+        with load_of(send, place.kafka, file, options.rate, options.frame), load_of(consume, place.kafka, file) as peer:
             time.sleep(BURN_IN)
-            counted, began = worker.total("hubbub_reports_total"), time.monotonic()
-            before = *usage(worker), cpu(peer.pid)
+            counted = worker.total("hubbub_reports_total")
+            began = time.monotonic()
+            start = (*usage(worker), cpu(peer.pid))
+
             time.sleep(options.seconds)
-            after, took = (*usage(worker), cpu(peer.pid)), time.monotonic() - began
+            end = (*usage(worker), cpu(peer.pid))
+            took = time.monotonic() - began
             reports = worker.total("hubbub_reports_total") - counted
             reports *= took / (time.monotonic() - began)  # a scrape takes time
-            ours, estimator, plain = (b - a for a, b in zip(before, after, strict=True))
-        finally:
-            for process in (load_process, peer):
-                process.kill()
-                process.join()
-        print(
-            f"{case:10} {count:4} queries: {reports / took:9,.0f} reports/s; us of CPU a report: "
-            f"worker {1e6 * ours / reports:.2f}, estimator {1e6 * estimator / reports:.2f}, "
-            f"plain aiokafka {1e6 * plain / reports:.2f}",
-            flush=True,
-        )
+
+    seconds, estimator, plain = np.subtract(end, start)
+    show(
+        f"{case:10} {count:4} queries: {reports / took:9,.0f} reports/s; us of CPU a report: "
+        f"worker {1e6 * seconds / reports:.2f}, estimator {1e6 * estimator / reports:.2f}, "
+        f"plain aiokafka {1e6 * plain / reports:.2f}"
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--queries", type=int, nargs="+", default=[1, 100])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--rate", type=float, default=100_000.0, help="reports a second (default: 100,000)")
-    parser.add_argument("--frame", type=int, default=100, help="reports of a frame (default: 100)")
-    parser.add_argument("--oracle", default="olh")
-    parser.add_argument("--seconds", type=float, default=30.0, help="length of a measurement (default: 30)")
-    options = parser.parse_args()
+    options = arguments(
+        __doc__,
+        queries=[1, 100],
+        cases=list(CASES),
+        rate=(100_000.0, "reports a second"),
+        frame=(100, "reports of a frame"),
+        oracle="olh",
+        seconds=(30.0, "length of a measurement"),
+    )
     with Cluster(1, flags=BROKER) as cluster:
         for case in options.cases:
             for count in options.queries:

@@ -11,30 +11,25 @@ quiet seconds, in which no final is due. Growth compares the last third of the r
 gets SIGTERM under load, and a new one starts.
 """
 
-import argparse
 import asyncio
-import multiprocessing
 import random
-import tempfile
 import threading
 import time
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from statistics import quantiles
 
 import numpy as np
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from aggregator.worker.ticks import TICK
-from benchmarks.state import cpu
-from benchmarks.worker import BROKER
+from benchmarks.harness import BROKER, arguments, load_of, place_of, show, usage
 from hubbub.kafka.clients import client_arguments, consumer, started
 from hubbub.kafka.settings import ESTIMATES, REPORTS, SNAPSHOTS
 from oracles.frame import encode
 from oracles.query import load
 from tests.brokers import Cluster
-from tests.integration.workers import Place, until
+from tests.integration.workers import until
 
 PANE = 10
 QUERY = """\
@@ -56,22 +51,6 @@ RESTART = 180.0
 """Seconds after which a restart that is not ready ends the benchmark."""
 QUIET = 3.0
 """Seconds before the end of a pane in which no final is due, if the worker is not behind."""
-
-
-class Load:
-    """A process that sends frames at a steady rate until it is terminated."""
-
-    def __init__(self, place):
-        self._process = multiprocessing.get_context("spawn").Process(
-            target=send, args=(place.kafka, str(place.file), place.partitions), daemon=True
-        )
-
-    def __enter__(self):
-        self._process.start()
-
-    def __exit__(self, *_):
-        self._process.terminate()
-        self._process.join()
 
 
 def send(kafka, file, partitions):
@@ -135,57 +114,65 @@ class Watch(threading.Thread):
         await client.stop()
 
 
-def usage(worker):
-    """Return the CPU seconds of a worker and of its estimators."""
-    pid = worker.process.pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    threads = [each.read_text().split() for each in Path(f"/proc/{pid}/task").glob("*/children")]
-    estimators = {*children, *(child for each in threads for child in each)}
-    return cpu(pid), sum(map(cpu, estimators))
-
-
 def end_of(key):
     return int(key.rpartition(b"|")[2])
 
 
-def report(watch, since, last_end, queries, out):
+def report(watch, since, last_end, queries):
     """Print the figures of the finals whose windows end between two times."""
     due = sum(len(query.windows) for query in queries) * (int(last_end) // PANE - int(since) // PANE)
     lateness = queries[0].lateness
-    late = sorted((end_of(key), at - end_of(key) - lateness - TICK) for key, at in watch.arrivals.items())
-    late = [(end, seconds) for end, seconds in late if since < end <= last_end]
-    if len(late) < 3:
-        out("no finals")
+    finals = []
+    for key, arrival in sorted(watch.arrivals.items()):
+        end = end_of(key)
+        if since < end <= last_end:
+            finals.append((end, arrival - end - lateness - TICK))
+    if len(finals) < 3:
+        show("no finals")
         return
-    each = quantiles([seconds for _, seconds in late], n=100)
-    out(f"finals: {len(late)} of {due} due, {len(late) / (last_end - since):.1f} a second")
-    out(f"late at a consumer: median {each[49]:.2f} s, p99 {each[98]:.2f} s, most {max(s for _, s in late):.2f} s")
-    if each[98] > PANE - QUIET - TICK:
-        out("so late that finals were published in the quiet seconds too: the CPU above them is too low")
-    first, last = (
-        quantiles([s for end, s in late if low < end <= high] or [0.0, 0.0], n=2)[0]
-        for low, high in ((since, since + (last_end - since) / 3), (last_end - (last_end - since) / 3, last_end))
-    )
-    out(f"growth: median of the last third minus that of the first {last - first:+.2f} s")
+
+    tail = quantiles([seconds for _, seconds in finals], n=100)
+    show(f"finals: {len(finals)} of {due} due, {len(finals) / (last_end - since):.1f} a second")
+    most = max(seconds for _, seconds in finals)
+    show(f"late at a consumer: median {tail[49]:.2f} s, p99 {tail[98]:.2f} s, most {most:.2f} s")
+    if tail[98] > PANE - QUIET - TICK:
+        show("so late that finals were published in the quiet seconds too: the CPU above them is too low")
+    report_growth(finals, since, last_end)
+    report_cpu(watch, since, last_end, len(finals), lateness)
+
+
+def report_growth(finals, since, last_end):
+    """Print whether the last finals of a run are later than the first ones."""
+    third = (last_end - since) / 3
+    medians = []
+    for low, high in ((since, since + third), (last_end - third, last_end)):
+        part = [seconds for end, seconds in finals if low < end <= high]
+        medians.append(quantiles(part or [0.0, 0.0], n=2)[0])
+    show(f"growth: median of the last third minus that of the first {medians[1] - medians[0]:+.2f} s")
+
     minutes = {}
-    for end, seconds in late:
+    for end, seconds in finals:
         minutes.setdefault(int(end - since) // 60, []).append(seconds)
-    tails = (quantiles(each, n=100)[98] for each in minutes.values() if len(each) > 1)
-    out("p99 of each minute: " + " ".join(f"{seconds:.2f}" for seconds in tails) + " s")
+    tails = [quantiles(minute, n=100)[98] for minute in minutes.values() if len(minute) > 1]
+    show("p99 of each minute: " + " ".join(f"{seconds:.2f}" for seconds in tails) + " s")
+
+
+def report_cpu(watch, since, last_end, count, lateness):
+    """Print the CPU of a final: all of it, and the part above the seconds in which none is due."""
     samples = [sample for sample in watch.cpu if since <= sample[0] <= last_end + PANE]
     took = samples[-1][0] - samples[0][0]
-    count = len(late) / (last_end - since) * took
+    finals = count / (last_end - since) * took
     for column, name in ((1, "worker"), (2, "estimator")):
         total = samples[-1][column] - samples[0][column]
-        quiet = [
-            (two[column] - one[column]) / (two[0] - one[0])
-            for one, two in pairwise(samples)
-            if (two[0] - lateness) % PANE > PANE - QUIET
+        quiet_rates = [
+            (end[column] - start[column]) / (end[0] - start[0])
+            for start, end in pairwise(samples)
+            if (end[0] - lateness) % PANE > PANE - QUIET
         ]
-        rest = total - took * sum(quiet) / max(1, len(quiet))
-        out(
-            f"CPU of the {name}: {total / took:.3f} cores, {1000 * total / count:.2f} ms a final, "
-            f"{1000 * rest / count:.2f} ms above quiet seconds"
+        rest = total - took * sum(quiet_rates) / max(1, len(quiet_rates))
+        show(
+            f"CPU of the {name}: {total / took:.3f} cores, {1000 * total / finals:.2f} ms a final, "
+            f"{1000 * rest / finals:.2f} ms above quiet seconds"
         )
 
 
@@ -197,45 +184,35 @@ def started_worker(place):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--queries", type=int, default=200)
-    parser.add_argument("--partitions", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=120.0, help="length of the measurement (default: 120)")
-    options = parser.parse_args()
-
-    def out(text):
-        print(text, flush=True)
-
+    options = arguments(__doc__, queries=200, partitions=64, seconds=(120.0, "length of the measurement"))
     text = "".join(QUERY.format(number=number) for number in range(options.queries))
-    with (
-        Cluster(1, flags=BROKER) as cluster,
-        tempfile.TemporaryDirectory() as folder,
-        Place(cluster, Path(folder), text, options.partitions) as place,
-    ):
+    with Cluster(1, flags=BROKER) as cluster, place_of(cluster, text, options.partitions) as place:
         worker = started_worker(place)
         watch = Watch(place, worker)
         watch.start()
-        with Load(place):
+        with load_of(send, place.kafka, str(place.file), place.partitions):
             time.sleep(BURN_IN)
-            since, began = time.time() - PANE, time.time()
+            began = time.time()
             watch.writes.clear()
             time.sleep(options.seconds)
-            took, last_end = time.time() - began, time.time() - PANE
+            took = time.time() - began
+            last_end = time.time() - PANE
             watch.stop()
-            report(watch, since, last_end, list(place.queries.values()), out)
-            out(f"provisional records: {watch.writes['provisional'] / took:.1f} a second, which the CPU includes")
-            out(
+
+            report(watch, began - PANE, last_end, list(place.queries.values()))
+            show(f"provisional records: {watch.writes['provisional'] / took:.1f} a second, which the CPU includes")
+            show(
                 f"topic `snapshots`: {watch.writes['records'] / took:.0f} records and "
                 f"{watch.writes['bytes'] / took / 1000:.1f} kB a second"
             )
+
             ended = time.monotonic()
             worker.process.terminate()
             worker.process.wait()
             stopped = time.monotonic()
             started_worker(place)
-            out(
-                f"restart: stopped in {stopped - ended:.1f} s, ready {time.monotonic() - stopped:.1f} s after its start"
-            )
+            ready = time.monotonic() - stopped
+            show(f"restart: stopped in {stopped - ended:.1f} s, ready {ready:.1f} s after its start")
 
 
 if __name__ == "__main__":

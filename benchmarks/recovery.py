@@ -13,9 +13,7 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -26,15 +24,12 @@ from aggregator.tallies.keys import PaneKey, PartitionKey, home
 from aggregator.tallies.progress import Progress
 from aggregator.tallies.tally import Tally, encode_tally
 from aggregator.topics.layout import SHORT
+from benchmarks.harness import PARTITIONS, ROOT, cpu, place_of, show
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
 from oracles.frame import TICK
 from tests.brokers import Cluster
-from tests.integration.workers import Place
 
-ROOT = Path(__file__).parents[1]
-
-PARTITIONS = 4
 QUERIES = '[queries.page]\ndomain = 1024\noracle = "grr"\nepsilon = 1.0\nanswers = "fresh"\npane = "10s"\n'
 CHECKPOINTS = 2
 """Number of checkpoints per second, four times as many as a worker writes."""
@@ -45,6 +40,7 @@ BARE = """
 import asyncio, sys
 from aiokafka import TopicPartition
 from hubbub.kafka import Kafka
+from benchmarks.harness import PARTITIONS, ROOT, cpu, place_of, show
 from hubbub.kafka.clients import consumer, started
 kafka = Kafka(sys.argv[1], sys.argv[2])
 async def main():
@@ -80,8 +76,7 @@ def a_day(query, partition):
         if number:
             yield CHANGELOG, progress(partition, number - 1), None
         if second % query.pane == 0 and number % CHECKPOINTS == 0:
-            before = PaneKey("tally", query.digest, pane - query.pane, partition).encode()
-            yield CHANGELOG, before, None
+            yield CHANGELOG, PaneKey("tally", query.digest, pane - query.pane, partition).encode(), None
             yield SNAPSHOTS, PaneKey("closed", query.digest, pane - query.pane, partition).encode(), None
 
 
@@ -113,12 +108,6 @@ async def fill(kafka, query, log):
             await asyncio.gather(*sends)
 
 
-def cpu(pid):
-    """Return the CPU seconds of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def start(place):
     """Return a worker's CPU seconds from its start until it has read everything and counts."""
     worker = place.start().ready()
@@ -129,32 +118,30 @@ def start(place):
 
 def bare(kafka):
     """Return the CPU seconds of a process that only reads, including its imports."""
-    topics = str(PARTITIONS), CHANGELOG, SNAPSHOTS
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    reading = [sys.executable, "-c", BARE, kafka.servers, kafka.prefix, *topics]
-    before = os.times()
-    subprocess.run(reading, check=True, env=env)  # noqa: S603 - our own
-    after = os.times()
-    return after.children_user + after.children_system - before.children_user - before.children_system
+    command = [sys.executable, "-c", BARE, kafka.servers, kafka.prefix, str(PARTITIONS), CHANGELOG, SNAPSHOTS]
+    start = os.times()
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)})  # noqa: S603 - our own
+    end = os.times()
+    return end.children_user + end.children_system - start.children_user - start.children_system
 
 
-def measure(broker, folder, log=None):
+def measure(broker, log=None):
     """Measure a start on a log, or on empty topics."""
-    with Place(broker, folder, QUERIES, PARTITIONS) as place:
+    with place_of(broker, QUERIES) as place:
         if log is not None:
             asyncio.run(fill(place.kafka, place.queries["page"], log))
         return Start(start(place), bare(place.kafka))
 
 
 def main() -> None:
-    with Cluster(1) as broker, tempfile.TemporaryDirectory() as folder:
-        empty = measure(broker, Path(folder))
-        print(f"{'CPU seconds':22}{'worker':>10}{'reader':>10}{'ratio':>10}   (worker - empty topics) / reader")
-        print(f"{'empty topics':22}{empty.worker:10.2f}{empty.bare:10.2f}")
+    with Cluster(1) as broker:
+        empty = measure(broker)
+        show(f"{'CPU seconds':22}{'worker':>10}{'reader':>10}{'ratio':>10}   (worker - empty topics) / reader")
+        show(f"{'empty topics':22}{empty.worker:10.2f}{empty.bare:10.2f}")
         for name, log in LOGS.items():
-            result = measure(broker, Path(folder), log)
+            result = measure(broker, log)
             ratio = (result.worker - empty.worker) / result.bare
-            print(f"{name:22}{result.worker:10.2f}{result.bare:10.2f}{ratio:10.2f}", flush=True)
+            show(f"{name:22}{result.worker:10.2f}{result.bare:10.2f}{ratio:10.2f}")
 
 
 if __name__ == "__main__":

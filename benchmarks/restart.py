@@ -8,24 +8,19 @@ sends SIGKILL, and the worker is started again at once. `roll` sends SIGTERM, an
 has ended. `scale-down` sends SIGTERM only.
 """
 
-import argparse
 import asyncio
-import multiprocessing
-import tempfile
 import threading
 import time
-from pathlib import Path
 from statistics import median
 
 from aiokafka import TopicPartition
 
+from benchmarks.harness import BROKER, PARTITIONS, arguments, load_of, place_of, show
 from benchmarks.live import send
 from benchmarks.many import end_of
-from benchmarks.worker import BROKER, PARTITIONS
 from hubbub.kafka.clients import consumer
 from hubbub.kafka.settings import ESTIMATES
 from tests.brokers import Cluster
-from tests.integration.workers import Place
 
 QUERY = """\
 [queries.page]
@@ -53,7 +48,9 @@ class Arrivals(threading.Thread):
 
     def __init__(self, place):
         super().__init__(daemon=True)
-        self._kafka, self.times, self._over = place.kafka, {}, threading.Event()
+        self._kafka = place.kafka
+        self._over = threading.Event()
+        self.times = {}
 
     def run(self):
         asyncio.run(self._read())
@@ -76,7 +73,7 @@ class Arrivals(threading.Thread):
     def first_after(self, moment):
         """Return the seconds until the first final arrived whose window ends after a moment."""
         while True:
-            arrivals = [at for end, at in self.times.copy().items() if end > moment]
+            arrivals = [arrival for end, arrival in self.times.copy().items() if end > moment]
             if arrivals:
                 return min(arrivals) - moment
             time.sleep(0.02)
@@ -88,6 +85,7 @@ def measure(place, arrivals, event, names):
     workers = {name: begin().ready() for name, begin in start.items()}
     time.sleep(SETTLE)
     arrivals.first_after(time.time())
+
     moment = time.time()
     if event == "kill":
         workers["b"].kill()
@@ -97,6 +95,7 @@ def measure(place, arrivals, event, names):
     if event != "scale-down":
         workers["b"] = start["b"]()
     seconds = arrivals.first_after(moment)
+
     for worker in workers.values():
         worker.end()
     time.sleep(SETTLE)
@@ -104,25 +103,15 @@ def measure(place, arrivals, event, names):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=3, help="measurements of each kind (default: 3)")
-    options = parser.parse_args()
-    with (
-        Cluster(1, flags=BROKER) as cluster,
-        tempfile.TemporaryDirectory() as folder,
-        Place(cluster, Path(folder), QUERY, PARTITIONS) as place,
-    ):
-        spawn = multiprocessing.get_context("spawn").Process
-        load = spawn(target=send, args=(place.kafka, str(place.file), 1000, 10), daemon=True)
+    options = arguments(__doc__, times=(3, "measurements of each kind"))
+    with Cluster(1, flags=BROKER) as cluster, place_of(cluster, QUERY) as place:
         arrivals = Arrivals(place)
         arrivals.start()
-        load.start()
-        for event in EVENTS:
-            for label, names in NAMES.items():
-                each = [measure(place, arrivals, event, names) for _ in range(options.times)]
-                print(f"{event:10} {label:15} first final after {median(each):5.1f} s {each}", flush=True)
-        load.kill()
-        load.join()
+        with load_of(send, place.kafka, str(place.file), 1000, 10):
+            for event in EVENTS:
+                for label, names in NAMES.items():
+                    seconds = [measure(place, arrivals, event, names) for _ in range(options.times)]
+                    show(f"{event:10} {label:15} first final after {median(seconds):5.1f} s {seconds}")
         arrivals.stop()
 
 

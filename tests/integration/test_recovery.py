@@ -7,6 +7,6 @@ from benchmarks.recovery import LOGS, measure
 
 @pytest.mark.long
 @pytest.mark.parametrize("log", LOGS.values(), ids=LOGS)
-def test_a_long_log_adds_at_most_three_bare_reads_to_a_start(log, kafka, tmp_path):
-    empty, long = measure(kafka, tmp_path), measure(kafka, tmp_path, log)
+def test_a_long_log_adds_at_most_three_bare_reads_to_a_start(log, kafka):
+    empty, long = measure(kafka), measure(kafka, log)
     assert long.worker <= empty.worker + 3 * long.bare
