@@ -1,6 +1,6 @@
 """Measure the start and the memory of every process with 200, 1,000 and 3,000 definitions, and its answer to SIGTERM.
 
-python -m benchmarks.definitions [N ...]     needs Java and Maven; about three minutes
+python -m benchmarks.definitions [--counts N ...]     needs Java and Maven; about three minutes
 
 Each process starts with the definitions in the topic, except for the worker, which writes them. `start` is the wall
 time until the process is ready, `CPU` its CPU time until then, `memory` its peak. The `stop` is the longest time from
@@ -12,8 +12,6 @@ import math
 import os
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -28,17 +26,16 @@ from aggregator.publishing.records.encoder import encode
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
+from benchmarks.harness import arguments, children, cpu, place_of, show
 from tests.boards import publish
 from tests.brokers import Cluster
-from tests.integration.workers import HUBBUB, Place, environment, until
+from tests.integration.workers import HUBBUB, environment, until
 
-COUNTS = (200, 1_000, 3_000)
-PARTITIONS = 4
+COUNTS = [200, 1_000, 3_000]
 TABLE = 'domain = 64\nepsilon = 2.0\npane = "10s"\nwindows = ["10s", "1m/10s"]\nanswers = "fresh"\n'
 MOMENTS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """Moments of SIGTERM, as shares of a whole start."""
 PATIENCE = 300.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Usage(NamedTuple):
@@ -52,17 +49,17 @@ class Usage(NamedTuple):
 
 def usage(pid, start):
     """Return the usage of a process that was started at the monotonic time `start`."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     peak = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-    return Usage(time.monotonic() - start, (int(fields[11]) + int(fields[12])) / TICKS, peak / 1024)
+    return Usage(time.monotonic() - start, cpu(pid), peak / 1024)
 
 
 class Process:
     """A process of hubbub with its output."""
 
     def __init__(self, place, *arguments):
-        self.start, self._output = time.monotonic(), place.folder / "output"
+        self._output = place.folder / "output"
+        self.start = time.monotonic()
         env = environment(place.kafka, place.file)
         with self._output.open("wb") as output, (place.folder / "log").open("wb") as log:
             self._process = subprocess.Popen([HUBBUB, *arguments], env=env, stdout=output, stderr=log)  # noqa: S603 - our own
@@ -96,19 +93,19 @@ class Process:
 
     def child(self):
         """Return the usage of the child once it has used no CPU for a second."""
-        threads = Path(f"/proc/{self.pid}/task")
-        [pid] = until(lambda: [each for path in threads.glob("*/children") for each in path.read_text().split()])
-        before, now = None, usage(pid, self.start)
-        while before is None or before.cpu < now.cpu or not now.cpu:
+        [pid] = until(lambda: children(self.pid))
+        cpu_before = None
+        used = usage(pid, self.start)
+        while cpu_before is None or cpu_before < used.cpu or not used.cpu:
             time.sleep(1.0)
-            before, now = now, usage(pid, self.start)
-        return now._replace(seconds=math.nan)
+            cpu_before = used.cpu
+            used = usage(pid, self.start)
+        return used._replace(seconds=math.nan)
 
     def end(self):
         """Return the usage of the whole process."""
-        start = self.start
         _, _, used = os.wait4(self.pid, 0)
-        return Usage(time.monotonic() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+        return Usage(time.monotonic() - self.start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
     def stop(self):
         """Return the seconds from SIGTERM to the end."""
@@ -139,36 +136,37 @@ def finals(queries):
         yield from (("estimates", *record) for record in encode(find(CountedWindow(query, span, total))).records)
 
 
-def measure(broker, folder, count):
+def measure(broker, count):
     """Yield name, usage and longest stop of each process."""
     text = "".join(f"[queries.q{number:04}]\n{TABLE}" for number in range(count))
-    with Place(broker, folder, text, PARTITIONS) as place:
+    with place_of(broker, text) as place:
         with Process(place, "worker") as worker:
             yield "worker, first start", worker.ready(), None
             yield "estimator", worker.child(), None
             worker.stop()
+
         for name in ("worker", "gateway", "board"):
             with Process(place, name) as process:
-                started = process.ready()
-            yield name, started, longest_stop(place, (name,), started.seconds)
+                used = process.ready()
+            yield name, used, longest_stop(place, (name,), used.seconds)
+
         publish(place.kafka, finals(place.queries.values()))
-        arguments = "tail", "--last", str(count)
-        with Process(place, *arguments) as tail:
-            shown = tail.lines(count)
-        yield "tail", shown, longest_stop(place, arguments, shown.seconds)
+        command = "tail", "--last", str(count)
+        with Process(place, *command) as tail:
+            used = tail.lines(count)
+        yield "tail", used, longest_stop(place, command, used.seconds)
         with Process(place, "check") as check:
             yield "check", check.end(), None
 
 
 def main() -> None:
-    counts = [int(argument) for argument in sys.argv[1:]] or COUNTS
-    print(f"{'':22}{'definitions':>12}{'start s':>9}{'CPU s':>8}{'memory MiB':>12}{'stop s':>8}")
-    with Cluster(1) as broker, tempfile.TemporaryDirectory() as folder:
+    counts = arguments(__doc__, counts=(COUNTS, "numbers of definitions")).counts
+    show(f"{'':22}{'definitions':>12}{'start s':>9}{'CPU s':>8}{'memory MiB':>12}{'stop s':>8}")
+    with Cluster(1) as broker:
         for count in counts:
-            for name, used, stop in measure(broker, Path(folder), count):
+            for name, used, stop in measure(broker, count):
                 longest = "" if stop is None else f"{stop:8.1f}"
-                row = f"{name:22}{count:12,}{used.seconds:9.1f}{used.cpu:8.2f}{used.memory:12.0f}{longest}"
-                print(row, flush=True)
+                show(f"{name:22}{count:12,}{used.seconds:9.1f}{used.cpu:8.2f}{used.memory:12.0f}{longest}")
 
 
 if __name__ == "__main__":

@@ -7,27 +7,22 @@ CPU time of the process per request. Latency is measured at the client. The rati
 gateway's. A ratio of 0.5 means that a gateway needs twice the CPU of the handler.
 """
 
-import argparse
 import asyncio
+import itertools
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness import BROKER, OURS, THEIRS, arguments, cpu, pin, place_of, show
 from oracles.frame import encode
-from oracles.query import load
-from tests.brokers import Cluster, create_topics
+from tests.brokers import Cluster
 from tests.integration.workers import environment
 
-OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
-BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
-"""Java options of production. Tests use options for a quick start."""
 REPORTS = (1, 100, 10_000)
 CONNECTIONS = 256
 """Number of connections, so many that a gateway has work while other reports wait in a mix buffer."""
@@ -72,12 +67,6 @@ def running(command: list[str], env: dict[str, str], core: int) -> Iterator[tupl
         process.stdout.close()
 
 
-def cpu(process: subprocess.Popen[str]) -> float:
-    """Return the CPU seconds of the process with all its threads."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 async def drive(ports: list[int], body: bytes, seconds: float, *, with_key: bool) -> list[float]:
     """Return the seconds of each request. A client sends the next request after the last answer."""
     head = (
@@ -90,17 +79,19 @@ async def drive(ports: list[int], body: bytes, seconds: float, *, with_key: bool
     async def client(number: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", ports[number % len(ports)])
         key = os.urandom(8).hex()
-        number_of_request = 0
-        while (began := time.perf_counter()) < end:
-            key_header = f"Idempotency-Key: {key}-{number_of_request:08d}\r\n".encode() if with_key else b""
+        for request in itertools.count():
+            began = time.perf_counter()
+            if began >= end:
+                break
+            key_header = f"Idempotency-Key: {key}-{request:08d}\r\n".encode() if with_key else b""
             writer.write(head + key_header + b"\r\n" + body)
+
             answer = await reader.readuntil(b"\r\n\r\n")
             if not answer.startswith(b"HTTP/1.1 202 "):
                 raise SystemExit(f"unexpected answer: {answer.decode()}")
             length = answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await reader.readexactly(int(length))
             durations.append(time.perf_counter() - began)
-            number_of_request += 1
         writer.close()
 
     await asyncio.gather(*(client(number) for number in range(CONNECTIONS)))
@@ -109,63 +100,59 @@ async def drive(ports: list[int], body: bytes, seconds: float, *, with_key: bool
 
 def measure(processes, ports, body, seconds, *, with_key):
     """Return CPU microseconds per request, requests per second, p50 and p99 in milliseconds."""
-    before, began = sum(map(cpu, processes)), time.perf_counter()
+    cpu_at_start = sum(cpu(process.pid) for process in processes)
+    began = time.perf_counter()
     durations = asyncio.run(drive(ports, body, seconds, with_key=with_key))
     wall = time.perf_counter() - began
-    cpu_seconds = sum(map(cpu, processes)) - before
+    cpu_seconds = sum(cpu(process.pid) for process in processes) - cpu_at_start
+
     p50, p99 = np.percentile(durations, [50, 99]) * 1e3
     return cpu_seconds / len(durations) * 1e6, len(durations) / wall, p50, p99
 
 
-def best(rounds):
-    """Return the round with the least CPU per request."""
-    return min(rounds, key=lambda figures: figures[0])
+def print_row(label, *cells):
+    show(f"{label:20}" + "".join(f"{cell:>13}" for cell in cells))
 
 
-def row(label, *cells):
-    print(f"{label:20}" + "".join(f"{cell:>13}" for cell in cells), flush=True)
+def compare(name, query, reports, kinds, seconds):
+    """Print the figures of requests with so many reports, of each kind of process in turns."""
+    body_reports = query.oracle.perturb(np.zeros(reports, int), np.random.default_rng(1))
+    body = encode(query.digest, int(time.time()) // query.pane * query.pane, body_reports)
+    rounds = {kind: [] for kind in kinds}
+    for _ in range(ROUNDS):
+        for kind, (processes, ports, with_key) in kinds.items():
+            rounds[kind].append(measure(processes, ports, body, seconds / ROUNDS, with_key=with_key))
+
+    # The round with the least CPU a request is the one that the machine disturbed least.
+    yardstick = min(rounds["bare"])[0]
+    for kind, figures in rounds.items():
+        cpu_time, rate, p50, p99 = min(figures)
+        counts = f"{reports:,}", f"{cpu_time:.0f}", f"{rate:,.0f}", f"{rate * reports:,.0f}"
+        print_row(f"{name}, {kind}", *counts, f"{p50:.1f}", f"{p99:.1f}", f"{yardstick / cpu_time:.2f}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="Measure the cost of a request for a gateway, relative to a bare handler."
-    )
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--keyed", action="store_true", help="also measure requests with a key")
-    options = parser.parse_args()
-    os.sched_setaffinity(0, {THEIRS})
+    options = arguments(__doc__, seconds=4.0, keyed=(False, "also measure requests with a key"))
+    pin(THEIRS)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(1, flags=BROKER))
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        (folder / "hubbub.toml").write_text(QUERIES)
-        queries = load(folder / "hubbub.toml")
-        env = {**environment(create_topics(cluster), folder / "hubbub.toml"), "OPENBLAS_NUM_THREADS": "1"}
-        each = ("--connections-each", str(CONNECTIONS))
-        gateway = [sys.executable, "-m", "hubbub", "gateway", "--rate", "max", "--work", "max", *each]
-        one, port = stack.enter_context(running(gateway, env, OURS))
-        two, second = stack.enter_context(running(gateway, env, THEIRS))
-        bare, empty = stack.enter_context(running([sys.executable, "-c", BARE], env, OURS))
-        row("", "reports", "CPU us", "requests/s", "reports/s", "p50 ms", "p99 ms", "ratio")
+        place = stack.enter_context(place_of(cluster, QUERIES))
+        env = environment(place.kafka, place.file)
+        gateway = [sys.executable, "-m", "hubbub", "gateway", "--rate", "max", "--work", "max"]
+        gateway += ["--connections-each", str(CONNECTIONS)]
+        process, port = stack.enter_context(running(gateway, env, OURS))
+        second_process, second_port = stack.enter_context(running(gateway, env, THEIRS))
+        bare, bare_port = stack.enter_context(running([sys.executable, "-c", BARE], env, OURS))
+
+        kinds = {"bare": ([bare], [bare_port], False), "gateway": ([process], [port], False)}
+        if options.keyed:
+            kinds["gateway, keyed"] = ([process], [port], True)
+        kinds["two gateways"] = ([process, second_process], [port, second_port], False)
+
+        print_row("", "reports", "CPU us", "requests/s", "reports/s", "p50 ms", "p99 ms", "ratio")
         for name in ("grr", "olh"):
             for reports in REPORTS:
-                query = queries[name]
-                body_reports = query.oracle.perturb(np.zeros(reports, int), np.random.default_rng(1))
-                body = encode(query.digest, int(time.time()) // query.pane * query.pane, body_reports)
-                kinds = {"bare": ([bare], [empty], False), "gateway": ([one], [port], False)}
-                if options.keyed:
-                    kinds["gateway, keyed"] = ([one], [port], True)
-                kinds["two gateways"] = ([one, two], [port, second], False)
-                rounds = {kind: [] for kind in kinds}
-                for _ in range(ROUNDS):
-                    for kind, (processes, ports, with_key) in kinds.items():
-                        rounds[kind].append(
-                            measure(processes, ports, body, options.seconds / ROUNDS, with_key=with_key)
-                        )
-                yardstick = best(rounds["bare"])[0]
-                for kind, figures in rounds.items():
-                    cpu_time, rate, p50, p99 = best(figures)
-                    counts = f"{reports:,}", f"{cpu_time:.0f}", f"{rate:,.0f}", f"{rate * reports:,.0f}"
-                    row(f"{name}, {kind}", *counts, f"{p50:.1f}", f"{p99:.1f}", f"{yardstick / cpu_time:.2f}")
+                compare(name, place.queries[name], reports, kinds, options.seconds)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ of a request, and guesses: it takes any report of the first frame that Kafka has
 column is the share of requests for which this finds the right report, on average over all its choices.
 """
 
-import argparse
 import asyncio
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from aiohttp import ClientSession
 
+from benchmarks.harness import arguments, show
 from tests.brokers import Cluster
 from tests.integration.gateways import FRAMES, Gateway, Site, now
 
@@ -43,11 +43,11 @@ async def send(site: Site, gateway: Gateway, gaps: list[float]) -> list[Request]
 
     async def post(session: ClientSession, number: int) -> None:
         body = site.frame_of("numbers", site.reports("numbers", 1, number), now())
-        at = time.time()
+        sent_at = time.time()
         async with session.post(url, data=body, headers={"Content-Type": FRAMES}) as answer:
             if answer.status != 202:
                 raise SystemExit(f"unexpected answer: {answer.status} {await answer.text()}")
-        requests.append((number, at, time.time() - at))
+        requests.append((number, sent_at, time.time() - sent_at))
 
     async with ClientSession() as session, asyncio.TaskGroup() as group:
         for number, gap in enumerate(gaps):
@@ -58,33 +58,32 @@ async def send(site: Site, gateway: Gateway, gaps: list[float]) -> list[Request]
 
 def mixes(site: Site) -> Iterator[tuple[float, set[int]]]:
     """Yield the log time and the numbers of each frame, in the order of time."""
-    frames = sorted(site.frames(), key=lambda each: each[0].timestamp)
+    frames = sorted(site.frames(), key=lambda pair: pair[0].timestamp)
     for record, frame in frames:
         yield record.timestamp / 1000, set(np.frombuffer(frame.reports.tobytes(), "<u2").tolist())
 
 
 def row(least: object, *cells: str) -> None:
-    print(f"{least:>8}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
+    show(f"{least:>8}" + "".join(f"{cell:>12}" for cell in cells))
 
 
 def print_row(least: int, requests: list[Request], frames: list[tuple[float, set[int]]], small: float) -> None:
     sizes = {number: len(numbers) for _, numbers in frames for number in numbers}
     waits = [seconds for _, _, seconds in requests]
-    found = 0.0
-    for number, at, _ in requests:
-        first = next(numbers for appended, numbers in frames if appended >= at - 0.001)
-        found += (number in first) / len(first)
+    hits = 0.0
+    for number, sent_at, _ in requests:
+        # Both clocks are of this machine, but Kafka's has milliseconds only.
+        candidates = next(numbers for appended, numbers in frames if appended >= sent_at - 0.001)
+        hits += (number in candidates) / len(candidates)
+
     alone = sum(sizes[number] == 1 for number, _, _ in requests)
     half, most = np.percentile(waits, [50, 99])
     cells = f"{alone / len(requests):.0%}", f"{np.median(list(sizes.values())):.0f}", f"{half:.2f}", f"{most:.2f}"
-    row(least, str(len(requests)), *cells, f"{small:.0f} of {len(frames)}", f"{found / len(requests):.0%}")
+    row(least, str(len(requests)), *cells, f"{small:.0f} of {len(frames)}", f"{hits / len(requests):.0%}")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what `--least` hides and what it costs.")
-    parser.add_argument("--seconds", type=float, default=100.0)
-    parser.add_argument("--rate", type=float, default=1.0, help="requests a second")
-    options = parser.parse_args()
+    options = arguments(__doc__, seconds=100.0, rate=(1.0, "requests a second"))
     gaps = np.random.default_rng(1).exponential(1 / options.rate, int(options.seconds * options.rate)).tolist()
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(1))

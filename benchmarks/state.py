@@ -12,12 +12,10 @@ counting is subtracted, and the rest is divided by the number of new records in 
 than it needs, a batch has fewer records, and each record costs more.
 """
 
-import argparse
 import asyncio
-import os
-import tempfile
 import time
-from pathlib import Path
+import tomllib
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -31,17 +29,24 @@ from aggregator.counting.partition import SourcePartition
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.tallies.keys import PaneKey, home
 from aggregator.tallies.snapshot import encode_snapshot
+from benchmarks.harness import (
+    OURS,
+    THEIRS,
+    arguments,
+    broker_on_other_core,
+    cpu,
+    pin,
+    place_of,
+    selection,
+    show,
+    worker_on,
+)
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
 from oracles.frame import encode
-from oracles.query import load
-from tests.brokers import Cluster
-from tests.integration.workers import Place
+from oracles.query import parse
 
-OURS, THEIRS = (sorted(os.sched_getaffinity(0)) * 2)[:2]
-BROKER = ("-XX:TieredStopAtLevel=4", "-Xmx1g")
-"""Java options of production. Tests use options for a quick start."""
 RNG = np.random.default_rng(20260101)
 QUERY = """\
 [queries.q{number}]
@@ -89,46 +94,47 @@ class Rates(NamedTuple):
 
 def steps(case, rounds=6):
     """Return the CPU seconds of each step per record, with a change in every tally."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "hubbub.toml")
-        file.write_text(text_of(case))
-        definitions = {query.digest: Versions.of(query) for query in load(file).values()}
-    sources = [SourcePartition(Gate(at, case.partitions, definitions), "w") for at in range(case.partitions)]
-    partitions = [SnapshotPartition(at, case.partitions, definitions) for at in range(case.partitions)]
+    queries = list(parse(tomllib.loads(text_of(case)), "benchmark", ".").values())
+    definitions = {query.digest: Versions.of(query) for query in queries}
+    sources = [SourcePartition(Gate(number, case.partitions, definitions), "w") for number in range(case.partitions)]
+    partitions = [SnapshotPartition(number, case.partitions, definitions) for number in range(case.partitions)]
     for snapshots in partitions:
         snapshots.load()
     faust_patches.tune()
-    took, pane = dict.fromkeys(("changelog", "snapshot", "snapshot read back"), 0.0), int(time.time()) // 3600 * 3600
-    for number in range(rounds):
+
+    took = Counter()
+    pane = int(time.time()) // 3600 * 3600
+    for turn in range(rounds):
         for source in sources:
-            queries = [versions.query for versions in definitions.values()]
             source.take(
                 [
-                    (number * len(queries) + at, 1000 * pane, encode(query.digest, pane, reports(query, case)))
-                    for at, query in enumerate(queries)
+                    (turn * len(queries) + index, 1000 * pane, encode(query.digest, pane, reports(query, case)))
+                    for index, query in enumerate(queries)
                 ]
             )
-        marks = [time.process_time()]
+
+        start = time.process_time()
         for source in sources:
             plan = source.plan(whole=True)
             batch(plan.tallies)
             source.settle(plan)
-        marks.append(time.process_time())
-        snapshots = {}
+        written = time.process_time()
+
+        writes = defaultdict(list)
         for source in sources:
-            for (digest, start), tally in source.tallies.items():
-                name = PaneKey("closed", digest, start + 3600 * number, source.partition).encode()
-                snapshots.setdefault(home(digest, case.partitions), []).append(
-                    (name, encode_snapshot(tally.snapshot()))
-                )
-        batches = {target: batch(writes) for target, writes in snapshots.items()}
-        marks.append(time.process_time())
+            for (digest, begin), tally in source.tallies.items():
+                name = PaneKey("closed", digest, begin + 3600 * turn, source.partition).encode()
+                writes[home(digest, case.partitions)].append((name, encode_snapshot(tally.snapshot())))
+        batches = {target: batch(records) for target, records in writes.items()}
+        sent = time.process_time()
+
         for target, data in batches.items():
             for record in MemoryRecords(data).next_batch():
                 partitions[target].put(record.key, record.value, record.timestamp)
-        marks.append(time.process_time())
-        for step, start, end in zip(took, marks, marks[1:], strict=False):
-            took[step] += end - start
+        took["changelog"] += written - start
+        took["snapshot"] += sent - written
+        took["snapshot read back"] += time.process_time() - sent
+
     return {step: seconds / rounds / case.queries / case.partitions for step, seconds in took.items()}
 
 
@@ -148,19 +154,10 @@ def text_of(case):
     return "".join(QUERY.format(number=number, size=case.size) for number in range(case.queries))
 
 
-def pin(core):
-    os.sched_setaffinity(0, {core})
-
-
-def cpu(pid):
-    """Return the CPU seconds of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 async def run_under_load(place, case, worker):
     """Return the idle CPU and the rates of a worker under the load, after a burn-in."""
-    kafka, pane = place.kafka, int(time.time()) // 3600 * 3600
+    kafka = place.kafka
+    pane = int(time.time()) // 3600 * 3600
     frames = [encode(query.digest, pane, reports(query, case)) for query in place.queries.values()]
     producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", max_batch_size=1 << 20)
     reader = AIOKafkaConsumer(**client_arguments(kafka), group_id=None)
@@ -179,56 +176,62 @@ async def run_under_load(place, case, worker):
         idle = cpu(worker.process.pid)
         await asyncio.sleep(IDLE)
         idle = (cpu(worker.process.pid) - idle) / IDLE
-        began, before, at = time.monotonic(), None, 0.0
+
+        began = time.monotonic()
+        rates_at_start = None
         for number in range(int((BURN_IN + SECONDS) / EVERY)):
             for partition in range(case.partitions):
                 batch = producer.create_batch()
                 for frame in frames:
                     batch.append(key=None, value=frame, timestamp=None)
                 await producer.send_batch(batch, kafka.topic(REPORTS), partition=partition)
-            if before is None and time.monotonic() > began + BURN_IN:
-                before, at = await look(), time.monotonic()
+            if rates_at_start is None and time.monotonic() > began + BURN_IN:
+                rates_at_start = await look()
+                measured_from = time.monotonic()
             await asyncio.sleep(max(0.0, began + (number + 1) * EVERY - time.monotonic()))
-        after, took = await look(), time.monotonic() - at
-    return idle, Rates(*[(end - start) / took for start, end in zip(before, after, strict=True)])
+
+        rates_at_end = await look()
+        took = time.monotonic() - measured_from
+    return idle, Rates(*((np.array(rates_at_end) - rates_at_start) / took))
 
 
 def measure(broker, case, patch):
     """Measure a new worker with this patch."""
-    with tempfile.TemporaryDirectory() as folder, Place(broker, Path(folder), text_of(case), case.partitions) as place:
-        pin(OURS)
-        worker = place.start(patch=patch, HUBBUB_LOG_LEVEL="warning").ready()
+    with place_of(broker, text_of(case), case.partitions) as place:
+        worker = worker_on(place, OURS, patch=patch).ready()
         pin(THEIRS)
         return asyncio.run(run_under_load(place, case, worker))
 
 
+def report(name, variant, rates, baseline, frame):
+    """Print the rates of a worker, and its CPU in addition to the counting."""
+    records = rates.changelog + rates.snapshots
+    more = rates.cpu - baseline - frame * rates.frames
+    cost = f"{1e6 * more / records:6.1f} us each" if records else f"{1e6 * frame:6.1f} us per frame"
+    show(
+        f"{name:24}{variant:35}{rates.cpu:6.2f} cores, of them {more:5.2f} in addition to the counting"
+        f" | {rates.frames:8,.0f} frames/s, {rates.changelog:8,.0f} records/s in the changelog,"
+        f" {rates.snapshots:8,.0f} snapshots/s | {rates.checkpoints:5.2f} checkpoints/s | {cost}"
+    )
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"{'; '.join(CASES)} (default: all)")
-    options = parser.parse_args()
-    cases = {
-        name: case for name, case in CASES.items() if not options.cases or any(part in name for part in options.cases)
-    }
+    cases = selection(CASES, arguments(__doc__, CASES).cases)
     for name, case in cases.items():
-        rates = steps(case)
-        each = ", ".join(f"{step} {1e6 * seconds:.1f}" for step, seconds in rates.items())
-        print(f"{name:24}us per record: {each}", flush=True)
-    pin(THEIRS)
-    with Cluster(1, flags=BROKER) as cluster:
+        costs = ", ".join(f"{step} {1e6 * seconds:.1f}" for step, seconds in steps(case).items())
+        show(f"{name:24}us per record: {costs}")
+
+    with broker_on_other_core() as cluster:
+        pin(THEIRS)
         for name, case in cases.items():
-            rest = frame = None
+            # The first variant counts only. Its costs are those of a frame in the others.
+            frame = None
             for variant, patch in VARIANTS.items():
                 idle, rates = measure(cluster, case, patch)
-                if rest is None:
-                    rest, frame = idle, (rates.cpu - idle) / rates.frames
-                records, more = rates.changelog + rates.snapshots, rates.cpu - rest - frame * rates.frames
-                each = f"{1e6 * more / records:6.1f} us each" if records else f"{1e6 * frame:6.1f} us per frame"
-                print(
-                    f"{name:24}{variant:35}{rates.cpu:6.2f} cores, of them {more:5.2f} in addition to the counting"
-                    f" | {rates.frames:8,.0f} frames/s, {rates.changelog:8,.0f} records/s in the changelog,"
-                    f" {rates.snapshots:8,.0f} snapshots/s | {rates.checkpoints:5.2f} checkpoints/s | {each}",
-                    flush=True,
-                )
+                if frame is None:
+                    baseline = idle
+                    frame = (rates.cpu - idle) / rates.frames
+                report(name, variant, rates, baseline, frame)
 
 
 if __name__ == "__main__":
