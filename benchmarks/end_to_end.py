@@ -8,23 +8,33 @@ same reports. Ratios are ratios of CPU time, which a busy machine disturbs less 
 that of its whole process, including metrics and checkpoints.
 """
 
-import argparse
 import asyncio
-import tempfile
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
+import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.consumer import fetcher
 
 from aggregator.counting import faust_patches
-from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker
+from benchmarks.harness import (
+    OURS,
+    PARTITIONS,
+    QUERY,
+    THEIRS,
+    arguments,
+    broker_on_other_core,
+    cpu,
+    pin,
+    place_of,
+    selection,
+    show,
+    worker_on,
+)
 from hubbub.kafka.clients import client_arguments
 from oracles.frame import encode, with_id
-from oracles.query import load as load_queries
-from tests.brokers import Cluster, create_topics
 
+RNG = np.random.default_rng(20260101)
 CASES = {
     # name: oracle, size, reports a frame, frames, whether they have ids, frames a batch
     "grr, one report a message": ("grr", 1024, 1, 2_000_000, False, None),
@@ -49,10 +59,13 @@ async def fill(kafka, query, reports, per_frame, frames, ids=False, per_batch=No
         encode(query.digest, pane, reports[i : i + per_frame])
         for i in range(0, len(reports) - per_frame + 1, per_frame)
     ]
-    count, size, acks = 0, 0, []
+    count = size = 0
+    acks = []
     while count < frames:
-        batch, partition, first = producer.create_batch(), len(acks) % PARTITIONS, count
-        while count < frames and (per_batch is None or count < first + per_batch):
+        batch = producer.create_batch()
+        partition = len(acks) % PARTITIONS
+        batch_end = frames if per_batch is None else min(frames, count + per_batch)
+        while count < batch_end:
             value = values[count % len(values)]
             if ids:  # an id of this partition that is never zero
                 value = with_id(value, ((count + 1) * PARTITIONS + partition).to_bytes(8, "little"))
@@ -60,6 +73,7 @@ async def fill(kafka, query, reports, per_frame, frames, ids=False, per_batch=No
                 break
             size += len(value)
             count += 1
+
         acks.append(await producer.send_batch(batch, kafka.topic("reports"), partition=partition))
         if per_batch is not None and len(acks) % 500 == 0:
             await asyncio.gather(*acks[-500:])
@@ -78,7 +92,8 @@ async def raw(kafka, frames):
     with bare():
         consumer.assign(tps)
         await consumer.seek_to_beginning()
-        count, began = 0, time.process_time()
+        count = 0
+        began = time.process_time()
         while count < frames:
             count += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
     took = time.process_time() - began
@@ -97,124 +112,118 @@ class Bare(fetcher.PartitionRecords):
 @contextmanager
 def bare():
     """Use the records of `Bare` inside this context."""
-    before, fetcher.PartitionRecords = fetcher.PartitionRecords, Bare
+    records_of_aiokafka = fetcher.PartitionRecords
+    fetcher.PartitionRecords = Bare
     try:
         yield
     finally:
-        fetcher.PartitionRecords = before
+        fetcher.PartitionRecords = records_of_aiokafka
 
 
 def kernel(query, reports, per_frame, frames):
     """Return the CPU seconds of the oracle for adding all reports, one fetch at a time."""
     at_once = max(1, (4 << 20) // reports.shape[1])
-    state, some = query.oracle.zeros(), reports[:at_once]
+    state = query.oracle.zeros()
+    fetch = reports[:at_once]
+    rounds = max(3, 10_000_000 // len(fetch) // 10)
+
     began = time.process_time()
-    rounds = max(3, 10_000_000 // len(some) // 10)
     for _ in range(rounds):
-        query.oracle.add(state, some)
-    return (time.process_time() - began) / (rounds * len(some)) * frames * per_frame
+        query.oracle.add(state, fetch)
+    return (time.process_time() - began) / (rounds * len(fetch)) * frames * per_frame
 
 
 def two_workers(cluster, name):
     """Print the rates of one worker and of two workers on the same log, while all of them count."""
     oracle, size, per_frame, *_ = CASES[name]
-    frames, rates = 5_000_000, []
+    frames = 5_000_000
+    rates = []
     for cores in ((OURS,), (OURS, THEIRS)):
-        kafka = create_topics(cluster, PARTITIONS)
-        with tempfile.TemporaryDirectory() as folder:
-            queries = Path(folder, "hubbub.toml")
-            queries.write_text(QUERY.format(oracle=oracle, size=size))
-            query = load_queries(queries)["measured"]
+        with place_of(cluster, QUERY.format(oracle=oracle, size=size)) as place:
+            query = place.queries["measured"]
             reports = query.oracle.perturb(RNG.integers(0, size, 200_000), RNG)
-            asyncio.run(fill(kafka, query, reports, per_frame, frames))
-            processes = [worker(kafka, queries, core) for core in cores]
-            each, marks = [Metrics(process) for process in processes], []
+            asyncio.run(fill(place.kafka, query, reports, per_frame, frames))
+            workers = [worker_on(place, core) for core in cores]
+            pin(OURS)
+            marks = []
             while not marks or sum(marks[-1][1]) < 0.9 * frames * per_frame:
                 time.sleep(0.1)
-                marks.append((time.perf_counter(), [of.read().get("hubbub_reports_total", 0.0) for of in each]))
-            for process in processes:
-                process.terminate()
-                process.wait()
-        working = [
-            now
-            for before, now in zip(marks, marks[10:], strict=False)
-            if all(earlier < later for earlier, later in zip(before[1], now[1], strict=True))
-        ]
-        together = [(at, sum(counts)) for at, counts in working if min(counts) > 50_000]
-        (start, first), (end, last) = together[0], together[-1]
-        rates.append((last - first) / (end - start))
-    print(
+                counts = [worker.total("hubbub_reports_total") for worker in workers]
+                marks.append((time.perf_counter(), counts))
+        rates.append(rate_together(marks))
+
+    show(
         f"{name:28} one worker {rates[0]:,.0f} reports/s, two {rates[1]:,.0f}: {rates[1] / rates[0]:.2f} times one "
-        "(there are two cores, and the broker shares the second)",
-        flush=True,
+        "(there are two cores, and the broker shares the second)"
     )
 
 
-def count_by_worker(kafka, queries, total):
+def rate_together(marks):
+    """Return the reports a second while every worker counts. A mark has a time and the count of each worker."""
+    active = []
+    for (_, counts), (moment, later_counts) in zip(marks, marks[10:], strict=False):
+        # The first fetches of a worker are slower.
+        if min(later_counts) > 50_000 and all(np.greater(later_counts, counts)):
+            active.append((moment, sum(later_counts)))
+    (start, count_at_start), (end, count_at_end) = active[0], active[-1]
+    return (count_at_end - count_at_start) / (end - start)
+
+
+def count_by_worker(place, total):
     """Return a worker's wall and CPU seconds for counting the log, and the bytes that it wrote.
 
     The measurement covers the first tenth to the end, without the start of the process.
     """
-    process = worker(kafka, queries)
-    try:
-        metrics, marks = Metrics(process), []
-        while not marks or marks[-1][1] < total:
-            values = metrics.read()
-            reports = values.get("hubbub_reports_total", 0.0)
-            marks.append((time.perf_counter(), reports, values["process_cpu_seconds_total"]))
-            time.sleep(0.25)  # each read costs the worker 3 ms
-        # If one fetch is most of the log, measure from before the first report.
-        some = [mark for mark in marks if 0.1 * total <= mark[1] < total] or marks[:1]
-        start, end = max(mark for mark in marks if mark[1] <= some[0][1]), marks[-1]
-        time.sleep(1.0)
-        checkpoint_bytes = metrics.read().get("hubbub_checkpoint_bytes_total", 0.0)
-        share = (end[1] - start[1]) / total
-        return (end[0] - start[0]) / share, (end[2] - start[2]) / share, checkpoint_bytes
-    finally:
-        process.terminate()
-        process.wait()
+    worker = worker_on(place, OURS)
+    marks = []
+    while not marks or marks[-1][1] < total:
+        reports = worker.total("hubbub_reports_total")
+        marks.append((time.perf_counter(), reports, cpu(worker.process.pid)))
+        time.sleep(0.25)  # each read costs the worker 3 ms
+
+    # If one fetch is most of the log, measure from before the first report.
+    inner = [mark for mark in marks if 0.1 * total <= mark[1] < total] or marks[:1]
+    start = max(mark for mark in marks if mark[1] <= inner[0][1])
+    wall, counted, seconds = np.subtract(marks[-1], start)
+
+    time.sleep(1.0)
+    checkpoint_bytes = worker.total("hubbub_checkpoint_bytes_total")
+    worker.end()
+    share = counted / total
+    return wall / share, seconds / share, checkpoint_bytes
 
 
 def measure(cluster, name):
     oracle, size, per_frame, frames, ids, per_batch = CASES[name]
-    kafka = create_topics(cluster, PARTITIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        queries = Path(folder, "hubbub.toml")
-        queries.write_text(QUERY.format(oracle=oracle, size=size))
-        query = load_queries(queries)["measured"]
-        reports = query.oracle.perturb(RNG.integers(0, size, min(frames * per_frame, 200_000)), RNG)
-        bytes_in = asyncio.run(fill(kafka, query, reports, per_frame, frames, ids, per_batch))
-        total = frames * per_frame
+    total = frames * per_frame
+    with place_of(cluster, QUERY.format(oracle=oracle, size=size)) as place:
+        query = place.queries["measured"]
+        reports = query.oracle.perturb(RNG.integers(0, size, min(total, 200_000)), RNG)
+        bytes_in = asyncio.run(fill(place.kafka, query, reports, per_frame, frames, ids, per_batch))
         pin(OURS)
-        before, add = asyncio.run(raw(kafka, frames)), kernel(query, reports, per_frame, frames)
-        wall, cpu, checkpoint_bytes = count_by_worker(kafka, queries, total)
-        alone = (before + asyncio.run(raw(kafka, frames))) / 2
-    print(
-        f"{name:33} {total / cpu:12,.0f} reports/s of CPU ({total / wall:12,.0f} in wall time),"
-        f" {1e6 * cpu / frames:7.2f} us a message | getmany {1e6 * alone / frames:7.2f} us:"
-        f" {alone / cpu:5.2f} times as fast | time over getmany and kernel {cpu / (alone + add):5.2f}"
-        f" | checkpoints {checkpoint_bytes / bytes_in:.2%} of the input",
-        flush=True,
+
+        # The reader runs before and after the worker, because the machine may be slower meanwhile.
+        first_reading = asyncio.run(raw(place.kafka, frames))
+        add = kernel(query, reports, per_frame, frames)
+        wall, seconds, checkpoint_bytes = count_by_worker(place, total)
+        alone = (first_reading + asyncio.run(raw(place.kafka, frames))) / 2
+
+    show(
+        f"{name:33} {total / seconds:12,.0f} reports/s of CPU ({total / wall:12,.0f} in wall time),"
+        f" {1e6 * seconds / frames:7.2f} us a message | getmany {1e6 * alone / frames:7.2f} us:"
+        f" {alone / seconds:5.2f} times as fast | time over getmany and kernel {seconds / (alone + add):5.2f}"
+        f" | checkpoints {checkpoint_bytes / bytes_in:.2%} of the input"
     )
     return total / wall
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"{'; '.join(CASES)}; two (default: all)")
-    options = parser.parse_args()
+    options = arguments(__doc__, [*CASES, "two"])
     faust_patches.tune()
-
-    def is_selected(name):
-        return not options.cases or any(case in name for case in options.cases)
-
-    pin(THEIRS)
-    with Cluster(1, flags=BROKER) as cluster:
-        pin(OURS)
-        for name in CASES:
-            if is_selected(name):
-                measure(cluster, name)
-        if is_selected("two"):
+    with broker_on_other_core() as cluster:
+        for name in selection(CASES, options.cases):
+            measure(cluster, name)
+        if selection({"two": None}, options.cases):
             two_workers(cluster, "olh, one report a message")
 
 

@@ -7,24 +7,19 @@ with hubbub's own kernel. The broker has one core, and the measured process has 
 first tenth to the end. A slow peer reads only the beginning of the topic.
 """
 
-import argparse
 import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.end_to_end import count_by_worker, fill
-from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, pin
+from benchmarks.end_to_end import RNG, count_by_worker, fill
+from benchmarks.harness import OURS, PARTITIONS, QUERY, arguments, broker_on_other_core, pin, place_of, selection, show
 from oracles import oracle
 from oracles.frame import HEADER_SIZE
-from oracles.query import load as load_queries
-from tests.brokers import Cluster, create_topics
 
 SIZE = 1024
 CASES = {
@@ -40,10 +35,13 @@ class Tally:
     """The tally of a peer, with the start and the end of its measurement."""
 
     def __init__(self, frames):
-        self.frames, self.first = frames, frames // 10
+        self.frames = frames
         self.oracle = oracle("olh", epsilon=1.0, size=SIZE)
-        self.state, self.count = self.oracle.zeros(), 0
-        self.waiting, self.size, self.began = [], 0, None
+        self.state = self.oracle.zeros()
+        self.waiting = []
+        self.count = 0
+        self.size = 0
+        self.start = None
 
     def put(self, value):
         self.waiting.append(value[HEADER_SIZE:])
@@ -55,14 +53,14 @@ class Tally:
     def add(self):
         reports = np.frombuffer(b"".join(self.waiting), np.uint8).reshape(-1, self.oracle.width)
         self.oracle.add(self.state, reports)
-        self.waiting, self.size = [], 0
-        if self.began is None and self.count >= self.first:
-            self.began = self.count, time.process_time(), time.perf_counter()
+        self.waiting = []
+        self.size = 0
+        marks = self.count, time.process_time(), time.perf_counter()
+        if self.start is None and self.count >= self.frames // 10:
+            self.start = marks
         if self.count >= self.frames:
-            first_count, cpu, wall = self.began
-            counts = self.count - first_count
-            took = (time.process_time() - cpu) / counts, (time.perf_counter() - wall) / counts
-            os.write(1, f"\n{took[0]} {took[1]}\n".encode())  # some peers replace sys.stdout
+            count, cpu, wall = np.subtract(marks, self.start)
+            os.write(1, f"\n{cpu / count} {wall / count}\n".encode())  # some peers replace sys.stdout
             os._exit(0)  # some peers do not return
 
 
@@ -160,59 +158,55 @@ losing or repeating a report, and closes panes by the log's clock.
 
 def measure(cluster, name):
     per_frame, frames = CASES[name]
-    kafka = create_topics(cluster, PARTITIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        queries = Path(folder, "hubbub.toml")
-        queries.write_text(QUERY.format(oracle="olh", size=SIZE))
-        query = load_queries(queries)["measured"]
+    with place_of(cluster, QUERY.format(oracle="olh", size=SIZE)) as place:
+        query = place.queries["measured"]
         reports = query.oracle.perturb(RNG.integers(0, SIZE, min(frames * per_frame, 200_000)), RNG)
-        asyncio.run(fill(kafka, query, reports, per_frame, frames, ids=True))
-        wall, cpu, _ = count_by_worker(kafka, queries, frames * per_frame)
-    show(name, "hubbub", cpu / frames, wall / frames, per_frame)
-    for peer, (package, _, most) in PEERS.items():
-        try:
-            version(package)
-        except PackageNotFoundError:
-            print(f"{name:30} {peer:24} left out: {package} is not installed", flush=True)
-            continue
-        command = [sys.executable, "-m", "benchmarks.streams", "--peer", peer, kafka.servers, kafka.topic("reports")]
-        process = subprocess.run(  # noqa: S603 - this very module
-            ["timeout", "300", *command, str(min(frames, most))],  # noqa: S607 - coreutils'
-            stdout=subprocess.PIPE,
-            text=True,
-            check=False,
-            preexec_fn=lambda: pin(OURS),
-        )
-        if process.returncode:
-            print(f"{name:30} {peer:24} left out: exit code {process.returncode}", flush=True)
-            continue
-        took = process.stdout.split()[-2:]
-        show(name, peer, float(took[0]), float(took[1]), per_frame)
+        asyncio.run(fill(place.kafka, query, reports, per_frame, frames, ids=True))
+        wall, cpu, _ = count_by_worker(place, frames * per_frame)
+        print_row(name, "hubbub", cpu / frames, wall / frames, per_frame)
+        for peer, (package, _, most) in PEERS.items():
+            try:
+                version(package)
+            except PackageNotFoundError:
+                show(f"{name:30} {peer:24} left out: {package} is not installed")
+            else:
+                measure_peer(name, peer, place.kafka, min(frames, most))
 
 
-def show(name, program, cpu, wall, per_frame):
-    print(
+def measure_peer(name, peer, kafka, frames):
+    """Let a peer count the topic in a process of its own, on the core of the worker."""
+    command = [sys.executable, "-m", "benchmarks.streams", "--peer", peer, kafka.servers, kafka.topic("reports")]
+    process = subprocess.run(  # noqa: S603 - this very module
+        ["timeout", "300", *command, str(frames)],  # noqa: S607 - coreutils'
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=lambda: pin(OURS),
+    )
+    if process.returncode:
+        show(f"{name:30} {peer:24} left out: exit code {process.returncode}")
+        return
+    *_, cpu, wall = process.stdout.split()
+    print_row(name, peer, float(cpu), float(wall), CASES[name][0])
+
+
+def print_row(name, program, cpu, wall, per_frame):
+    show(
         f"{name:30} {program:24} {1e6 * cpu:8.2f} us of CPU per message, {1e6 * wall:8.2f} of wall time,"
-        f" {per_frame / cpu:12,.0f} reports/s of CPU",
-        flush=True,
+        f" {per_frame / cpu:12,.0f} reports/s of CPU"
     )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"{'; '.join(CASES)} (default: all)")
-    parser.add_argument("--peer", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.peer:
+    options = arguments(__doc__, CASES, peer=([""], "internal: a peer, its broker and topic, and the frames"))
+    if options.peer != [""]:
         peer, broker, topic, frames = options.peer
+        # Some peers read the arguments of the process themselves.
         sys.argv[1:] = []
         PEERS[peer][1](broker, topic, Tally(int(frames)))
-    pin(THEIRS)
-    with Cluster(1, flags=BROKER) as cluster:
-        pin(OURS)
-        for name in CASES:
-            if not options.cases or any(case in name for case in options.cases):
-                measure(cluster, name)
+    with broker_on_other_core() as cluster:
+        for name in selection(CASES, options.cases):
+            measure(cluster, name)
     print(DIFFERENCE)
 
 
