@@ -3,16 +3,10 @@
 python -m benchmarks.curves     needs the extra `plot`, Java and Maven; about ten minutes; writes docs/latency.png
 """
 
-import argparse
-from pathlib import Path
-
 from benchmarks.accuracy.plots import draw
 from benchmarks.accuracy.study import Line, Panel, Plot
+from benchmarks.harness import ROOT, arguments, broker_on_other_core
 from benchmarks.latency import latency
-from benchmarks.worker import BROKER, OURS, THEIRS, pin
-from tests.brokers import Cluster
-
-ROOT = Path(__file__).parents[1]
 
 RATES = {
     "grr, frames of 1,000": (1e6, 4e6, 12e6, 24e6),
@@ -31,15 +25,9 @@ def panel(name, points):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--seconds", type=int, default=60, metavar="N", help="seconds per rate; the first quarter is burn-in"
-    )
-    seconds = parser.parse_args().seconds
-    pin(THEIRS)
+    seconds = arguments(__doc__, seconds=(60, "seconds per rate; the first quarter is burn-in")).seconds
     panels = []
-    with Cluster(1, flags=BROKER) as cluster:
-        pin(OURS)
+    with broker_on_other_core() as cluster:
         for name, rates in RATES.items():
             panels.append(panel(name, [latency(cluster, name, rate, seconds, seconds // 4) for rate in rates]))
     draw(Plot("latency", "", panels), ROOT / "docs" / "latency.png")

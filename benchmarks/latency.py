@@ -5,21 +5,28 @@ python -m benchmarks.latency [case ...]     needs Java and Maven; a few minutes
 The broker has one core and the worker the other. The last case has records of a million values.
 """
 
-import argparse
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from aggregator.counting import faust_patches
-from benchmarks.end_to_end import CASES, measure
-from benchmarks.worker import BROKER, OURS, PARTITIONS, QUERY, RNG, THEIRS, Metrics, pin, worker
+from benchmarks.end_to_end import CASES, RNG, measure
+from benchmarks.harness import (
+    OURS,
+    PARTITIONS,
+    QUERY,
+    THEIRS,
+    arguments,
+    broker_on_other_core,
+    pin,
+    place_of,
+    selection,
+    show,
+    worker_on,
+)
 from hubbub.kafka.clients import client_arguments
 from oracles.frame import encode
-from oracles.query import load as load_queries
-from tests.brokers import Cluster, create_topics
 
 RATE_CASES = ("grr, frames of 1,000", "oue, frames of 1,000 with ids")
 LARGE = "a million values"
@@ -32,13 +39,15 @@ async def load(kafka, query, rate, seconds, per_frame):
     # A pool of a whole pane, because repeated noise would look like thousands of heavy hitters.
     pool = min(int(rate * query.pane), 200_000_000 // query.oracle.width) // per_frame * per_frame
     reports = query.oracle.perturb(RNG.integers(0, query.oracle.size, pool), RNG)
-    began, count = time.monotonic(), 0
-    while (now := time.monotonic() - began) < seconds:
+    count = 0
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        due = (time.monotonic() - began) * rate / per_frame
         pane = int(time.time()) // query.pane * query.pane
         for partition in range(PARTITIONS):
             batch = producer.create_batch()
-            until = count + min((now * rate / per_frame - count) / (PARTITIONS - partition), 500)
-            while count < until:
+            batch_end = count + min((due - count) / (PARTITIONS - partition), 500)
+            while count < batch_end:
                 start = count * per_frame % pool
                 data = encode(query.digest, pane, reports[start : start + per_frame])
                 if batch.append(key=None, value=data, timestamp=None) is None:
@@ -64,12 +73,18 @@ async def closings(kafka, query):
     while any([await consumer.position(tp) < ends[tp] for tp in tps]):
         for tp, records in (await consumer.getmany(timeout_ms=500)).items():
             for record in records:
-                before, clocks[tp] = clocks[tp], max(clocks[tp], record.timestamp)
-                first, last = [(ms // 1000 - query.lateness) // query.pane for ms in (before - 1, clocks[tp] - 1)]
-                for pane in range(first + 1, last + 1) if before else ():
+                earlier_clock = clocks[tp]
+                clocks[tp] = max(earlier_clock, record.timestamp)
+                if not earlier_clock:
+                    continue
+                closed, closed_by_record = [
+                    ((ms - 1) // 1000 - query.lateness) // query.pane for ms in (earlier_clock, clocks[tp])
+                ]
+                for pane in range(closed + 1, closed_by_record + 1):
                     times.setdefault(pane * query.pane, {})[tp.partition] = record.timestamp
+
     await consumer.stop()
-    return {end: max(at.values()) for end, at in times.items() if len(at) == PARTITIONS}
+    return {end: max(closings.values()) for end, closings in times.items() if len(closings) == PARTITIONS}
 
 
 async def finals(kafka, times):
@@ -103,72 +118,57 @@ def latency(cluster, name, rate, seconds=60, burn_in=15):
     Returns the real rate, the median and the 99th percentile in ms.
     """
     oracle, size, per_frame, *_ = CASES[name]
-    kafka = create_topics(cluster, PARTITIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        queries = Path(folder, "hubbub.toml")
-        queries.write_text(QUERY.format(oracle=oracle, size=size).replace('"1h"', '"1s"'))
-        query = load_queries(queries)["measured"]
-        process = worker(kafka, queries)
-        try:
-            metrics = Metrics(process)
-            pin(THEIRS)
-            arrivals, (start_time, end_time) = asyncio.run(
-                with_finals(kafka, load(kafka, query, rate, seconds, per_frame), 5)
-            )
-            real_rate = metrics.read()["hubbub_reports_total"] / (end_time - start_time)
-        finally:
-            process.terminate()
-            process.wait()
-        close_times = asyncio.run(closings(kafka, query))
-    selection = {end: at for end, at in close_times.items() if start_time + burn_in < at / 1000 < end_time}
-    late = sorted(arrivals[end] - at for end, at in selection.items() if end in arrivals)
-    p50, p99 = late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)]
-    print(
+    with place_of(cluster, QUERY.format(oracle=oracle, size=size).replace('"1h"', '"1s"')) as place:
+        query = place.queries["measured"]
+        worker = worker_on(place, OURS)
+        pin(THEIRS)
+        arrivals, (start_time, end_time) = asyncio.run(
+            with_finals(place.kafka, load(place.kafka, query, rate, seconds, per_frame), 5)
+        )
+        real_rate = worker.total("hubbub_reports_total") / (end_time - start_time)
+        worker.end()
+        close_times = asyncio.run(closings(place.kafka, query))
+
+    late = sorted(
+        arrivals[end] - closing
+        for end, closing in close_times.items()
+        if end in arrivals and start_time + burn_in < closing / 1000 < end_time
+    )
+    p50 = late[len(late) // 2]
+    p99 = late[min(len(late) - 1, len(late) * 99 // 100)]
+    show(
         f"{name:28} at {real_rate:12,.0f} reports/s: from the close to the final record {p50} ms (median), "
-        f"{p99} ms (p99 of {len(late)}, target 250)",
-        flush=True,
+        f"{p99} ms (p99 of {len(late)}, target 250)"
     )
     return real_rate, p50, p99
 
 
 def large(cluster):
     """Measure records of a million values while the worker counts."""
-    kafka = create_topics(cluster, PARTITIONS)
-    with tempfile.TemporaryDirectory() as folder:
-        queries = Path(folder, "hubbub.toml")
-        text = QUERY.format(oracle="olh", size=1_000_000).replace('"1h"', '"5s"')
-        queries.write_text(text + 'methods = ["norm_sub", "calibrate"]\n')
-        query = load_queries(queries)["measured"]
-        process = worker(kafka, queries)
-        try:
-            metrics = Metrics(process)
-            pin(THEIRS)
-            arrivals, _ = asyncio.run(with_finals(kafka, load(kafka, query, 500_000, 30, 1000), 15))
-            values = metrics.read()
-        finally:
-            process.terminate()
-            process.wait()
-        close_times = asyncio.run(closings(kafka, query))
-    late = sorted(arrivals[end] - at for end, at in close_times.items() if end in arrivals)
-    print(
-        f"olh, size 1,000,000, 500,000 reports/s: {len(late)} finals, the slowest {late[-1] / 1000:.1f} s after "
-        f"its close (target 5); {values['hubbub_reports_total']:,.0f} reports counted in that time",
-        flush=True,
+    text = QUERY.format(oracle="olh", size=1_000_000).replace('"1h"', '"5s"')
+    with place_of(cluster, text + 'methods = ["norm_sub", "calibrate"]\n') as place:
+        query = place.queries["measured"]
+        worker = worker_on(place, OURS)
+        pin(THEIRS)
+        arrivals, _ = asyncio.run(with_finals(place.kafka, load(place.kafka, query, 500_000, 30, 1000), 15))
+        reports = worker.total("hubbub_reports_total")
+        worker.end()
+        close_times = asyncio.run(closings(place.kafka, query))
+
+    slowest = max(arrivals[end] - closing for end, closing in close_times.items() if end in arrivals)
+    show(
+        f"olh, size 1,000,000, 500,000 reports/s: {len(close_times.keys() & arrivals)} finals, the slowest "
+        f"{slowest / 1000:.1f} s after its close (target 5); {reports:,.0f} reports counted in that time"
     )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", metavar="case", help=f"{'; '.join((*RATE_CASES, LARGE))} (default: all)")
-    cases = parser.parse_args().cases or (*RATE_CASES, LARGE)
+    options = arguments(__doc__, [*RATE_CASES, LARGE])
     faust_patches.tune()
-    pin(THEIRS)
-    with Cluster(1, flags=BROKER) as cluster:
-        pin(OURS)
-        for name in RATE_CASES:
-            if any(case in name for case in cases):
-                latency(cluster, name, measure(cluster, name) / 2)
-        if any(case in LARGE for case in cases):
+    with broker_on_other_core() as cluster:
+        for name in selection(dict.fromkeys(RATE_CASES), options.cases):
+            latency(cluster, name, measure(cluster, name) / 2)
+        if selection({LARGE: None}, options.cases):
             large(cluster)
 
 
