@@ -1,6 +1,8 @@
 """Measure the CPU of a report at a steady rate, with few and many queries, beside a plain aiokafka consumer.
 
-python -m benchmarks.live [--queries 1 100] [--rate 100000] [--frame 100]     needs Java and Maven; three minutes
+python -m benchmarks.live [case ...] [--queries 1 100] [--rate 100000] [--frame 100]
+
+It needs Java and Maven, and three minutes.
 
 A process sends frames at the rate, spread over the queries and four partitions. A worker and a plain consumer read them
 at the same time. The consumer decodes each frame and adds its reports with hubbub's own kernel, and does nothing else.
@@ -15,7 +17,7 @@ import time
 import numpy as np
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from benchmarks.harness import BROKER, PARTITIONS, arguments, cpu, load_of, place_of, show, usage
+from benchmarks.harness import BROKER, PARTITIONS, arguments, cpu, load_of, place_of, selection, show, usage
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import REPORTS
 from oracles.frame import HEADER_SIZE, encode, header
@@ -122,15 +124,15 @@ def measure(cluster, case, count, options):
 def main():
     options = arguments(
         __doc__,
+        CASES,
         queries=[1, 100],
-        cases=list(CASES),
         rate=(100_000.0, "reports a second"),
         frame=(100, "reports of a frame"),
         oracle="olh",
         seconds=(30.0, "length of a measurement"),
     )
     with Cluster(1, flags=BROKER) as cluster:
-        for case in options.cases:
+        for case in selection(CASES, options.cases):
             for count in options.queries:
                 measure(cluster, case, count, options)
 
