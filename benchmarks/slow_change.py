@@ -19,7 +19,7 @@ from aggregator.publishing.alerts.state import State, dump
 from aggregator.publishing.alerts.watch import DAY, watch_of
 from aggregator.records.subject import subjects
 from oracles import Estimate
-from oracles.pure import Pure
+from oracles.estimate.pure import Pure
 from oracles.query import Query, parse
 from oracles.types import Floats
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oracles.covariance import quantile
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.intervals import LEVEL
-from oracles.pure import dense
+from oracles.estimate.covariance import quantile
+from oracles.estimate.intervals import LEVEL
+from oracles.estimate.pure import dense
 from oracles.types import Floats
 
 _MANY = 1 << 53

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
+from oracles.estimate.intervals import listed_level
 from oracles.fitting import Calibration
-from oracles.intervals import listed_level
 from oracles.kernels.arrays import Distinct, distinct
 from oracles.query.settings import Threshold
 from oracles.types import Floats, Ints

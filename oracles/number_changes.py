@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from oracles.covariance import quantile as normal_quantile
+from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.numbers import Numbers, Scale
 from oracles.tree import Tree, TreeEstimate
 from oracles.types import Floats

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oracles.covariance import quantile as normal_quantile
 from oracles.errors import ParameterError
-from oracles.intervals import LEVEL
+from oracles.estimate.covariance import quantile as normal_quantile
+from oracles.estimate.intervals import LEVEL
 from oracles.numbers import Numbers, Quantity
 from oracles.types import Floats
 

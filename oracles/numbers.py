@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles.covariance import quantile as normal_quantile
 from oracles.errors import ParameterError, ReportError, extra
 from oracles.estimate import Estimate
+from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.kernels.simplex import project
 from oracles.tree import TreeEstimate
 from oracles.types import Floats, Ints

@@ -17,10 +17,10 @@ from typing import Self
 
 import numpy as np
 
-from oracles.covariance import quantile
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.pure import Pure
+from oracles.estimate.covariance import quantile
+from oracles.estimate.pure import Pure
 from oracles.types import Floats, Ints
 
 _REACH = quantile(0.025)

@@ -17,7 +17,7 @@ from aggregator.publishing.records.rows import Kind
 from aggregator.records.span import shortest_expected_age
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 
 HOUR = 3600
 """Seconds for which alerts count."""

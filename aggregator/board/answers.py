@@ -26,7 +26,7 @@ from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowR
 from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 from oracles.types import Floats
 
 __all__ = [

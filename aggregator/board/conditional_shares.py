@@ -15,7 +15,7 @@ from aggregator.board.view import Definition, View
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow
 from hubbub.http.schema import Chance, Count, Digest, Known
-from oracles.pairs import given
+from oracles.estimate.pairs import given
 from oracles.query import Query
 from oracles.types import Ints
 

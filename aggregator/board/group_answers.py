@@ -20,7 +20,7 @@ from aggregator.publishing.records.number_answers import Measure, NumberAnswers
 from aggregator.publishing.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
-from oracles.intervals import LEVEL, listed_level
+from oracles.estimate.intervals import LEVEL, listed_level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

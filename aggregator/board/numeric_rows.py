@@ -12,7 +12,7 @@ from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, N
 from aggregator.publishing.records.number_rows import HistogramRow
 from hubbub.http.schema import Chance, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
-from oracles.covariance import quantile as normal_quantile
+from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.numbers import Scale
 from oracles.query.settings import quantile_of
 from oracles.types import Floats

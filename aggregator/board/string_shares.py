@@ -12,7 +12,7 @@ from aggregator.publishing.records.string_answers import maps_of
 from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

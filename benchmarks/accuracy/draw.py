@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from oracles import Estimate, Oracle
+from oracles.estimate.pure import Pure
 from oracles.multi.attributes import Multi
-from oracles.pure import Pure
 from oracles.types import Ints
 
 JOINT = ("grr", "sue", "oue")

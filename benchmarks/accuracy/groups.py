@@ -8,10 +8,10 @@ import numpy as np
 from benchmarks import group_total
 from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded
 from oracles import oracle
-from oracles.changes import compare
 from oracles.estimate import Estimate
+from oracles.estimate.changes import compare
+from oracles.estimate.pairs import given
 from oracles.multi import multi
-from oracles.pairs import given
 from oracles.types import Flags, Floats, Ints
 
 WINDOWS = 100

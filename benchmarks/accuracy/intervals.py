@@ -8,8 +8,8 @@ import numpy as np
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table, Track, seeded
 from oracles import ORACLES, Estimate, oracle
+from oracles.estimate.pure import Pure, dense
 from oracles.multi import multi
-from oracles.pure import Pure, dense
 
 DRAWS = 40_000
 ROUNDS = 2_000

@@ -14,7 +14,7 @@ from oracles.discover.beam import candidates
 from oracles.discover.cell_hash import Strings
 from oracles.discover.maps import Maps, Name, NamedCells
 from oracles.discover.slots import Slots
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 from oracles.types import Floats, Ints
 
 __all__ = ["Coding", "Maps", "Name", "Search", "Slots", "Strings", "ask", "cells", "search"]

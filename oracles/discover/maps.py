@@ -13,8 +13,8 @@ import numpy as np
 from oracles.discover.cell_hash import MAPS, Strings
 from oracles.discover.slots import Slots
 from oracles.estimate import Estimate
-from oracles.intervals import LEVEL
-from oracles.pure import Pure
+from oracles.estimate.intervals import LEVEL
+from oracles.estimate.pure import Pure
 from oracles.types import Ints
 
 

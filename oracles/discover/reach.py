@@ -8,7 +8,7 @@ import math
 from bisect import bisect_left
 
 from oracles.discover.cell_hash import LEVEL_SLOTS, Strings
-from oracles.pure import Pure
+from oracles.estimate.pure import Pure
 
 RATIOS = ((8, 1.3), (12, 1.28), (16, 1.28), (24, 1.36))
 """Lengths, and the reach as a multiple of the smallest reach that any code of levels can have."""

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from oracles.errors import ParameterError
+from oracles.estimate.pure import Pure
 from oracles.mechanisms import chance
 from oracles.mechanisms.protocol import Oracle
-from oracles.pure import Pure
 
 MOST_BYTES = 8
 _WITHIN = 1.02

@@ -7,12 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from oracles.estimate.pure import Pure
 from oracles.kernels.arrays import above, add_integers, integers
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import Forms, table_for
-from oracles.pure import Pure
 from oracles.types import MARKS, Flags, Ints, Reports, Rows
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from oracles.errors import ReportError
+from oracles.estimate.pure import DENSE
 from oracles.kernels import c_library
 from oracles.kernels.arrays import above, runs
 from oracles.kernels.parity import orthogonal
@@ -24,7 +25,6 @@ from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import table_for
-from oracles.pure import DENSE
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
 Words = NDArray[np.integer]

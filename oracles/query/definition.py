@@ -7,10 +7,10 @@ from hashlib import sha256
 from typing import Any
 
 from oracles.discover import Slots, Strings
+from oracles.estimate.pure import Pure
 from oracles.mechanisms import EACH, TABLE
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Multi
-from oracles.pure import Pure
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.groups import Groups
 from oracles.query.lifetime import times

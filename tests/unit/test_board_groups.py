@@ -14,9 +14,9 @@ from aggregator.board.parameters import Parameters
 from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export.reader import difference_table, pair_filter
 from hubbub.http.problem import Problem
-from oracles.changes import compare
 from oracles.errors import ReportError
-from oracles.intervals import listed_level
+from oracles.estimate.changes import compare
+from oracles.estimate.intervals import listed_level
 from tests.boards import GROUPS, HOMEPAGE, LOAD, PANE, SCREENS, START, Crowd, GroupCrowd
 from tests.queries import make_queries
 from tests.unit.test_board_store import BY_NAME, ask, feed, problem, store

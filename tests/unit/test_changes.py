@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from oracles import oracle
-from oracles.changes import compare
 from oracles.errors import ParameterError
+from oracles.estimate.changes import compare
 
 RUNS = 300
 FALSE_ALARM = 1e-5

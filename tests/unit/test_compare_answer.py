@@ -7,8 +7,8 @@ import pytest
 from aggregator.publishing.records.decoder import decode
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
-from oracles.changes import compare
-from oracles.intervals import listed_level
+from oracles.estimate.changes import compare
+from oracles.estimate.intervals import listed_level
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, withheld
 from tests.queries import make_query
 from tests.results import build

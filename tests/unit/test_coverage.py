@@ -8,9 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
-from oracles import ORACLES, Estimate, intervals, oracle
+from oracles import ORACLES, Estimate, oracle
+from oracles.estimate import intervals
+from oracles.estimate.pure import dense
 from oracles.multi import multi
-from oracles.pure import dense
 from tests import laws
 
 SCORE, EXACT = 0.944, 0.95 - 1e-7

@@ -12,9 +12,9 @@ from scipy import stats
 
 from benchmarks.accuracy import draw
 from oracles import ORACLES, oracle
+from oracles.estimate.pure import Pure
 from oracles.multi import multi
 from oracles.multi.rsfd import FAKES
-from oracles.pure import Pure
 
 ROUNDS = 400
 COUNTS = np.array([80, 0, 40, 5, 30, 1, 44])

@@ -14,9 +14,9 @@ from scipy import stats
 from oracles import ORACLES, Estimate, oracle
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Noise, quantile
+from oracles.estimate.pure import dense
 from oracles.kernels.tails import binomial_tail, two_binomials_tail
 from oracles.multi import multi
-from oracles.pure import dense
 
 PAIRS = 50_000
 

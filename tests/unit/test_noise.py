@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from oracles import oracle
-from oracles.covariance import quantile
 from oracles.errors import QueryError
 from oracles.estimate import Estimate, change
+from oracles.estimate.covariance import quantile
 from oracles.mechanisms.entropy import Seeded
 from oracles.query import load_file
 from producers import Client, Ledger

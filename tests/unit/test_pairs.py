@@ -14,8 +14,8 @@ from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of
 from oracles import oracle
 from oracles.errors import ParameterError, QueryError, ReportError
+from oracles.estimate.pairs import given
 from oracles.multi import multi
-from oracles.pairs import given
 from producers import Client
 from producers.gateway.intake.active_definitions import public_definition
 from tests.boards import START

@@ -18,7 +18,7 @@ from aggregator.publishing.records.rows import WindowRow
 from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
-from oracles.covariance import quantile as normal_quantile
+from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.number_changes import NumberChanges, crossing
 from oracles.numbers import Numbers, Scale
 from oracles.query.settings import quantile_name

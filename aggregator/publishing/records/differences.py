@@ -11,10 +11,10 @@ from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
 from aggregator.publishing.records.list_intervals import estimate_of
 from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
 from hubbub.http.schema import Chance, Known
-from oracles.changes import compare, holm
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
-from oracles.intervals import LEVEL, listed_level
+from oracles.estimate.changes import compare, holm
+from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.number_differences import NumberDifference, NumberDifferences
 from oracles.numbers import LOG, Scale
 from oracles.query.settings import quantile_of

@@ -31,8 +31,8 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Pure
+from oracles.estimate.intervals import LEVEL
 from oracles.heavy import Hitters
-from oracles.intervals import LEVEL
 from oracles.query import Query
 from oracles.query.domain import Domain
 

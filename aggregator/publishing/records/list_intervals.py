@@ -14,7 +14,7 @@ from aggregator.publishing.records.digits import all_rounded
 from aggregator.publishing.records.name_list import names_of
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure
-from oracles.intervals import LEVEL, listed_level
+from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats, Ints
 
 _NOISE = 1e-4

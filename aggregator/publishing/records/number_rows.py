@@ -15,9 +15,9 @@ from aggregator.publishing.records.digits import all_rounded, digits_of, rounded
 from hubbub.http.schema import Chance, Count, Known, read
 from oracles.consistency import NORM_SUB
 from oracles.errors import ParameterError, ReportError
+from oracles.estimate.pure import Pure
 from oracles.mechanisms.haar import LEAST_BITS
 from oracles.numbers import LOG, Numbers, Quantity, Scale
-from oracles.pure import Pure
 from oracles.query.domain import Domain, Ranges
 from oracles.tree import Tree, TreeEstimate
 from oracles.types import Floats

@@ -10,7 +10,7 @@ from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.name_rows import decode_maps
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 from oracles.query import Query
 
 

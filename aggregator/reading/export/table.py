@@ -8,7 +8,7 @@ from aggregator.publishing.records.list_intervals import first
 from aggregator.publishing.records.name_rows import DiscoverRow
 from aggregator.publishing.records.number_answers import NumberAnswers
 from oracles.consistency import UNBIASED
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 
 ABOUT = {
     **dict.fromkeys(("query", "digest", "attribute", "group", "kind"), str),

@@ -13,7 +13,7 @@ from aggregator.publishing.records.number_answers import NumberAnswers
 from aggregator.publishing.records.rows import HitterRow
 from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain, quantity
 from oracles.consistency import UNBIASED
-from oracles.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL
 from oracles.query.settings import Window
 
 VALUES = 200

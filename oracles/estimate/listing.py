@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from oracles.errors import ParameterError, ReportError, extra
-from oracles.intervals import LEVEL, Ends, listed_level
+from oracles.estimate.intervals import LEVEL, Ends, listed_level
 from oracles.types import Floats, Ints, whole_number
 
 if TYPE_CHECKING:

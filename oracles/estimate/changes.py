@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracles.covariance import quantile
 from oracles.errors import ParameterError
-from oracles.estimate import Estimate, change
-from oracles.pure import dense
+from oracles.estimate.covariance import quantile
+from oracles.estimate.estimate import Estimate, change
+from oracles.estimate.pure import dense
 from oracles.types import Flags, Floats
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from oracles.covariance import Covariance, Noise, quantile
+from oracles.estimate.covariance import Covariance, Noise, quantile
+from oracles.estimate.pure import DENSE, Pure, dense
 from oracles.kernels.arrays import distinct
-from oracles.pure import DENSE, Pure, dense
 from oracles.types import Floats, Ints
 
 LEVEL = 0.95

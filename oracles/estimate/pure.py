@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from oracles.covariance import Noise
 from oracles.errors import ParameterError
+from oracles.estimate.covariance import Noise
 from oracles.types import Floats, Ints
 
 DENSE = 100.0

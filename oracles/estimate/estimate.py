@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles import intervals, listing
-from oracles.covariance import Covariance, Noise, quantile
 from oracles.errors import ParameterError
+from oracles.estimate import intervals, listing
+from oracles.estimate.covariance import Covariance, Noise, quantile
+from oracles.estimate.pure import DENSE, Pure
 from oracles.kernels.arrays import Distinct, distinct
 from oracles.kernels.ranks import ranks
-from oracles.pure import DENSE, Pure
 from oracles.types import Flags, Floats, Ints
 
 if TYPE_CHECKING:

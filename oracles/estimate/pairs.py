@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oracles.covariance import quantile
 from oracles.errors import ParameterError
-from oracles.estimate import Estimate
-from oracles.intervals import LEVEL
+from oracles.estimate.covariance import quantile
+from oracles.estimate.estimate import Estimate
+from oracles.estimate.intervals import LEVEL
 from oracles.types import Floats, Ints
 
 
