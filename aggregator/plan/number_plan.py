@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from oracles.mechanisms import oracle
+from oracles.numbers.tree import Tree
 from oracles.query.settings import QUANTILES, quantile_name
-from oracles.tree import Tree
 
 WIDTHS = (0.05, 0.02, 0.01, 0.005)
 """Distances from a quantile, in rank, for which the clients are stated."""

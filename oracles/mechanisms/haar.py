@@ -9,7 +9,7 @@ from oracles.errors import ParameterError
 from oracles.kernels.walsh import walsh
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.hashing import Hashing
-from oracles.tree import Tree, TreeEstimate
+from oracles.numbers.tree import Tree, TreeEstimate
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, whole_number
 
 LEAST_BITS, MOST_BITS = 4, 16
@@ -26,7 +26,8 @@ class Haar(Hashing):
     level by the Hadamard row u.
     Claim: epsilon-LDP. The row does not depend on the value. Given the row, the bit is randomised response. Here p
     is the largest multiple of 2**-64 whose ratio p/(1 - p) is at most exp(epsilon).
-    Variance: see oracles/tree.py. A share of bins up to t has k (k + 0.7) V / (12 n) on average, V = 1/(2 p - 1)^2.
+    Variance: see oracles/numbers/tree.py. A share of bins up to t has k (k + 0.7) V / (12 n) on average, and V is
+    1/(2 p - 1)^2.
     Test: tests/unit/test_privacy.py and test_numbers.py.
 
     Cormode, Kulkarni and Srivastava 2019 (HaarHRR).

@@ -28,9 +28,9 @@ from oracles import oracle
 from oracles.errors import QueryError, ReportError
 from oracles.mechanisms.entropy import source
 from oracles.multi import multi
-from oracles.number_changes import NumberChanges, crossing
 from oracles.numbers import Numbers, Scale
-from oracles.tree import estimate_of
+from oracles.numbers.number_changes import NumberChanges, crossing
+from oracles.numbers.tree import estimate_of
 from producers.client.respondents import Respondents
 from tests import schemas
 from tests.results import window_result

@@ -5,8 +5,8 @@ import pytest
 
 from oracles import oracle
 from oracles.errors import ParameterError
-from oracles.number_differences import NumberDifferences
 from oracles.numbers import Numbers, Scale
+from oracles.numbers.number_differences import NumberDifferences
 
 SCALE, HAAR = Scale(1.0, 60_000.0, 256, "log"), oracle("haar", epsilon=2.0, size=256)
 SHARES = (0.5, 0.9, 0.95, 0.99)

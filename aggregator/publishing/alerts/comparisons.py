@@ -19,9 +19,9 @@ from aggregator.records.findings import NameFindings, WindowFindings, WithheldFi
 from aggregator.tallies.group_cells import whole
 from aggregator.tallies.snapshot import INCOMPLETE
 from oracles.estimate import Estimate, Pure
+from oracles.numbers.tree import estimate_of
 from oracles.query import Query
 from oracles.query.settings import Window
-from oracles.tree import estimate_of
 
 
 @dataclass(frozen=True, eq=False)

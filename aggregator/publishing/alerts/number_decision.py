@@ -19,10 +19,10 @@ from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate.covariance import quantile as normal_quantile
-from oracles.number_changes import NumberChanges, crossing
 from oracles.numbers import Numbers, Scale
+from oracles.numbers.number_changes import NumberChanges, crossing
+from oracles.numbers.tree import TreeEstimate
 from oracles.query.settings import quantile_name
-from oracles.tree import TreeEstimate
 
 LIMIT = "limit"
 """The kind of a threshold that is the limit of a quantile."""

@@ -13,10 +13,10 @@ from aggregator.merging.blocks import SCALES
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, groups_of_row, groups_row
 from oracles.errors import ReportError
 from oracles.estimate import Estimate, Pure
+from oracles.numbers.tree import estimate_of
 from oracles.query import Query
 from oracles.query.footprint import SPACING
 from oracles.query.settings import Window
-from oracles.tree import estimate_of
 
 Counts = NDArray[np.integer]
 Value = Any

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from aggregator.merging import blocks
 from aggregator.records.subject import Subject
-from oracles.number_changes import NumberChanges
 from oracles.numbers import Numbers, Scale
+from oracles.numbers.number_changes import NumberChanges
 from oracles.query import Query
 from oracles.query.settings import Threshold, Window, quantile_name
 

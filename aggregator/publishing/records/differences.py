@@ -15,8 +15,8 @@ from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
 from oracles.estimate.changes import compare, holm
 from oracles.estimate.intervals import LEVEL, listed_level
-from oracles.number_differences import NumberDifference, NumberDifferences
 from oracles.numbers import LOG, Scale
+from oracles.numbers.number_differences import NumberDifference, NumberDifferences
 from oracles.query.settings import quantile_of
 from oracles.types import Ints
 

@@ -18,8 +18,8 @@ from oracles.errors import ParameterError, ReportError
 from oracles.estimate.pure import Pure
 from oracles.mechanisms.haar import LEAST_BITS
 from oracles.numbers import LOG, Numbers, Quantity, Scale
+from oracles.numbers.tree import Tree, TreeEstimate
 from oracles.query.domain import Domain, Ranges
-from oracles.tree import Tree, TreeEstimate
 from oracles.types import Floats
 
 MOST_STEPS = 1_024

@@ -1,6 +1,6 @@
 """The changes of quantiles and ranges between two stretches of time, and quantiles beyond a limit.
 
-A cumulative share, or a range's share, is a linear answer. Its variance is V sum_j G_j / N_j, see oracles/tree.py. That
+A cumulative share, or a range's share, is a linear answer. Its variance is V sum_j G_j / N_j, see tree.py. That
 holds for clients that are a random sample too. The levels of both stretches are independent if their clients are. On a
 panel a client that moves from one half of a block to the other brings the opposite noise. So the errors of a panel are
 taken as large as they can be.
@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from oracles.estimate.covariance import quantile as normal_quantile
-from oracles.numbers import Numbers, Scale
-from oracles.tree import Tree, TreeEstimate
+from oracles.numbers.numbers import Numbers, Scale
+from oracles.numbers.tree import Tree, TreeEstimate
 from oracles.types import Floats
 
 

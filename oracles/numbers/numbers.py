@@ -16,7 +16,7 @@ from oracles.errors import ParameterError, ReportError, extra
 from oracles.estimate import Estimate
 from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.kernels.simplex import project
-from oracles.tree import TreeEstimate
+from oracles.numbers.tree import TreeEstimate
 from oracles.types import Floats, Ints
 
 LINEAR, LOG = "linear", "log"

@@ -16,7 +16,7 @@ import numpy as np
 from oracles.errors import ParameterError
 from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.estimate.intervals import LEVEL
-from oracles.numbers import Numbers, Quantity
+from oracles.numbers.numbers import Numbers, Quantity
 from oracles.types import Floats
 
 # A client that moves to the other half of a block may answer with the opposite bit: both errors then add up in full.
