@@ -14,7 +14,7 @@ from scipy import stats
 
 from oracles import Estimate, oracle
 from oracles.consistency import apply
-from oracles.fitting import Calibration, fit_prior
+from oracles.consistency.fitting import Calibration, fit_prior
 
 SIZE, PEOPLE, EPSILON = 1024, 1_000_000, 1.0
 SURE, LEVEL = 0.9, 0.01

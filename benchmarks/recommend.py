@@ -21,7 +21,7 @@ from scipy import stats
 from oracles import Estimate, oracle
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import METHODS, apply
-from oracles.method import TASKS
+from oracles.consistency.method import TASKS
 from oracles.risk import Rank, recommend
 
 SIZE, PEOPLE, TOP, SETS = 1024, 1_000_000, 20, 200

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from oracles.consistency import NORM_SUB, find
+from oracles.consistency.fitting import FAMILIES, FITS, Calibration, fit_prior
 from oracles.estimate import Estimate
-from oracles.fitting import FAMILIES, FITS, Calibration, fit_prior
 from oracles.risk import rejects_prior
 
 __all__ = ["FAMILIES", "FITS", "Calibrated", "calibrate"]

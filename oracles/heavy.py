@@ -16,10 +16,10 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from oracles.consistency.fitting import Calibration
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.estimate.intervals import listed_level
-from oracles.fitting import Calibration
 from oracles.kernels.arrays import Distinct, distinct
 from oracles.query.settings import Threshold
 from oracles.types import Floats, Ints

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from oracles.consistency import BASE, CALIBRATE, METHODS, NORM_SUB, apply, blank, find
+from oracles.consistency.fitting import Calibration, fit_prior
+from oracles.consistency.method import TASKS, Task, clipped_answer
+from oracles.consistency.rehearsal import likely_truth, rehearse
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.fitting import Calibration, fit_prior
-from oracles.method import TASKS, Task, clipped_answer
-from oracles.rehearsal import likely_truth, rehearse
 from oracles.types import Floats, whole_number
 
 _CLEAR = 2.0

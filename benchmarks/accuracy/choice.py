@@ -11,7 +11,7 @@ from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section,
 from oracles import oracle
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS
-from oracles.method import TASKS
+from oracles.consistency.method import TASKS
 from oracles.risk import recommend
 from oracles.types import Ints
 

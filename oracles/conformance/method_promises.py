@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 
 from oracles.consistency import answer, apply, blank
+from oracles.consistency.method import TASKS, Method
 from oracles.errors import ConformanceError
 from oracles.estimate import Estimate
 from oracles.mechanisms import ORACLES, oracle
-from oracles.method import TASKS, Method
 from oracles.types import Floats
 
 FALSE_ALARM = 1e-9

@@ -13,12 +13,12 @@ import numpy as np
 
 from oracles.conformance import method_promises, string_promises
 from oracles.conformance.method_promises import FALSE_ALARM, hold
+from oracles.consistency.method import Method
 from oracles.discover import Slots
 from oracles.errors import ConformanceError, HubbubError, ParameterError, ReportError
 from oracles.forgery import p_value
 from oracles.kernels.tails import binomial_tail
 from oracles.mechanisms.protocol import Oracle
-from oracles.method import Method
 from oracles.types import MARKS, Ints, Reports
 
 _REPORTS = 600

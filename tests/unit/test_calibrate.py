@@ -14,8 +14,8 @@ from scipy.special import gammaln, ndtr
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, FITS, calibrate
 from oracles.consistency import METHODS, apply
+from oracles.consistency.fitting import Sample
 from oracles.errors import ParameterError
-from oracles.fitting import Sample
 from oracles.kernels.posterior import DIRECT_VALUES, STAIRS
 
 

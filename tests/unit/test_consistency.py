@@ -17,9 +17,9 @@ from scipy import optimize, stats
 from oracles import ORACLES, Estimate, oracle
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, answer, apply
+from oracles.consistency.method import TASKS
 from oracles.errors import HubbubError, ParameterError, QueryError, ReportError
 from oracles.kernels.simplex import project
-from oracles.method import TASKS
 from oracles.multi import multi
 from tests.queries import make_queries, make_table
 

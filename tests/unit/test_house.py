@@ -61,7 +61,7 @@ def test_the_name_of_a_method_is_only_in_its_row():
         }
 
     assert {path.name: methods for path, module in PRODUCT.items() if (methods := typed(module))} == {
-        "consistency.py": {*METHODS}
+        "table.py": {*METHODS}
     }
 
 

@@ -16,10 +16,10 @@ from benchmarks import recommend as grid
 from oracles import Estimate, oracle
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply
+from oracles.consistency.method import TASKS
+from oracles.consistency.rehearsal import likely_truth, rehearse
 from oracles.errors import ParameterError
-from oracles.method import TASKS
 from oracles.multi import multi
-from oracles.rehearsal import likely_truth, rehearse
 from oracles.risk import recommend, rejects_prior, risk, stein
 
 WITHIN = 0.1

@@ -7,10 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles.errors import ParameterError
-from oracles.estimate import Estimate
-from oracles.kernels.simplex import project
-from oracles.method import (
+from oracles.consistency.method import (
     Method,
     centred_answer,
     clipped_answer,
@@ -23,6 +20,9 @@ from oracles.method import (
     unbiased_answer,
     unit_slope,
 )
+from oracles.errors import ParameterError
+from oracles.estimate import Estimate
+from oracles.kernels.simplex import project
 from oracles.types import Floats, whole_number
 
 BASE, NORM_SUB, CALIBRATE = "base", "norm_sub", "calibrate"
@@ -115,7 +115,7 @@ def mle_apx(estimate: Estimate) -> Floats:
 def calibrate(estimate: Estimate, calibrated: HasShares | None = None) -> Floats:
     """Return the posterior mean under a fitted prior."""
     if calibrated is None:
-        from oracles.fitting import fit_prior
+        from oracles.consistency.fitting import fit_prior
 
         calibrated = fit_prior(estimate)
     return calibrated.shares.copy()
