@@ -14,7 +14,7 @@ from tests.unit.fuzz.mutator import corrupt
 from tests.unit.fuzz.readers import NO_READERS, READERS
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("oracles/frame.py", "oracles/query", "hubbub", "aggregator", "producers")
+ROOMS = ("oracles/frame", "oracles/query", "hubbub", "aggregator", "producers")
 READER_NAME = re.compile(r"(read|parse|decode|load|inflate|inflated)(_\w+)?")
 SMALL, LARGE = 10_000, 1_000_000
 """Number of inputs of all readers."""

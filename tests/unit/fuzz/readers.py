@@ -237,9 +237,16 @@ PLAIN = {"oracle": "grr", "epsilon": 1.0, "pane": "1s", "answers": "once"}
 JSON = (ReportError, ValueError)
 
 READERS = (
-    Reader("oracles.frame:decode", lambda: [*corpus.reports(), *corpus.vectors()], _bytes(frame.decode), (FrameError,)),
-    Reader("oracles.frame:header", corpus.vectors, _bytes(frame.header)),
-    Reader("oracles.frame:frames", corpus.submissions, _bytes(lambda data: [bytes(f) for f in frame.frames(data)])),
+    Reader(
+        "oracles.frame.frame:decode",
+        lambda: [*corpus.reports(), *corpus.vectors()],
+        _bytes(frame.decode),
+        (FrameError,),
+    ),
+    Reader("oracles.frame.frame:header", corpus.vectors, _bytes(frame.header)),
+    Reader(
+        "oracles.frame.frame:frames", corpus.submissions, _bytes(lambda data: [bytes(f) for f in frame.frames(data)])
+    ),
     Reader("aggregator.counting.partition:SourcePartition.take", corpus.reports, _bytes(_source), memory=8 * MIB),
     Reader("hubbub.kafka.patches.bounded_batches:inflate", corpus.submissions, _bytes(_inflated), memory=130 * MIB),
     Reader("aggregator.tallies.progress:decode", corpus.progress, _bytes(progress.decode), (ReportError,)),

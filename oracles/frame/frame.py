@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oracles.errors import FrameError, ParameterError, ReportError
-from oracles.frame_json import eight, group_of, malformed, members, reports_of
+from oracles.frame.frame_json import eight, group_of, malformed, members, reports_of
 from oracles.types import MAX_WIDTH, Reports
 
 if TYPE_CHECKING:

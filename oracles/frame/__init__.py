@@ -1,0 +1,43 @@
+"""Frames, the messages that carry reports, in their binary and their JSON form."""
+
+from oracles.frame.frame import (
+    HEADER_SIZE,
+    MAGIC,
+    MAX_FRAME,
+    MAX_GROUP,
+    NONE,
+    TICK,
+    Frame,
+    FrameError,
+    Header,
+    blank,
+    decode,
+    encode,
+    encode_json,
+    frames,
+    header,
+    partition_of,
+    split,
+    with_id,
+)
+
+__all__ = [
+    "HEADER_SIZE",
+    "MAGIC",
+    "MAX_FRAME",
+    "MAX_GROUP",
+    "NONE",
+    "TICK",
+    "Frame",
+    "FrameError",
+    "Header",
+    "blank",
+    "decode",
+    "encode",
+    "encode_json",
+    "frames",
+    "header",
+    "partition_of",
+    "split",
+    "with_id",
+]
