@@ -13,7 +13,7 @@ from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.table import Forms, Table
-from oracles.tally import ValueTally
+from oracles.mechanisms.tally import ValueTally
 from oracles.types import MAX_SIZE, MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
 
 

@@ -18,7 +18,7 @@ from oracles.estimate import Estimate, Pure
 from oracles.kernels.arrays import either
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Mechanism, Oracle
-from oracles.tally import RecordTally
+from oracles.mechanisms.tally import RecordTally
 from oracles.types import MAX_WIDTH, Flags, Ints, Reports, positions, whole_number
 
 
