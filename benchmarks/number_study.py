@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmarks.number_methods import METHODS
 from oracles import oracle
-from oracles.forgery import skewed
 from oracles.mechanisms.entropy import source
 from oracles.mechanisms.haar import Haar
+from oracles.multi.forgery import skewed
 from oracles.numbers import Numbers, Scale
 from oracles.types import MARKS, Floats, Ints
 from producers.client.respondents import Respondents

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles import ORACLES, oracle
-from oracles.forgery import skewed
 from oracles.mechanisms.entropy import source
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.unary import Unary, forged_sets
+from oracles.multi.forgery import skewed
 from oracles.types import MARKS
 
 SIZE, CLIENTS, FAKES, ROUNDS, EPSILON = 1024, 100_000, 1_000, 10, 1.0

@@ -27,9 +27,9 @@ from oracles.calibrate import calibrate
 from oracles.consistency import UNBIASED, apply, find
 from oracles.discover import Slots
 from oracles.estimate import Estimate
-from oracles.forgery import skewed, skewed_attributes
 from oracles.heavy import Evidence
 from oracles.multi.attributes import Multi
+from oracles.multi.forgery import skewed, skewed_attributes
 from oracles.numbers import Numbers
 from oracles.query import Query
 from oracles.risk import risk

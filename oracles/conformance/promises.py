@@ -16,9 +16,9 @@ from oracles.conformance.method_promises import FALSE_ALARM, hold
 from oracles.consistency.method import Method
 from oracles.discover import Slots
 from oracles.errors import ConformanceError, HubbubError, ParameterError, ReportError
-from oracles.forgery import p_value
 from oracles.kernels.tails import binomial_tail
 from oracles.mechanisms.protocol import Oracle
+from oracles.multi.forgery import p_value
 from oracles.types import MARKS, Ints, Reports
 
 _REPORTS = 600

@@ -4,7 +4,7 @@ import numpy as np
 
 from oracles.discover.slots import Slots
 from oracles.errors import extra
-from oracles.forgery import LEVEL, skewed_attributes
+from oracles.multi.forgery import LEVEL, skewed_attributes
 from oracles.types import Ints
 
 

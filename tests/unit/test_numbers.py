@@ -15,7 +15,7 @@ from scipy import stats
 from oracles import oracle
 from oracles.conformance import check
 from oracles.errors import ParameterError, ReportError
-from oracles.forgery import p_value
+from oracles.multi.forgery import p_value
 from oracles.numbers import Numbers, Scale
 from oracles.types import MARKS
 from tests.unit.test_privacy import distribution, within, worst_ratio

@@ -18,9 +18,9 @@ from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles import ORACLES, oracle
 from oracles.errors import ReportError
-from oracles.forgery import LEVEL, p_value, skewed, skewed_attributes
 from oracles.mechanisms.unary import Unary
 from oracles.multi import multi
+from oracles.multi.forgery import LEVEL, p_value, skewed, skewed_attributes
 from oracles.types import MARKS
 from tests.queries import make_query, make_table
 

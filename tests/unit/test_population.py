@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 
 from oracles.errors import ParameterError
-from oracles.forgery import skewed
 from oracles.frame import decode
 from oracles.mechanisms.entropy import Source
+from oracles.multi.forgery import skewed
 from producers.client.client import Client
 from producers.publishers.frames import Batches
 from producers.simulation.crowd.distribution import read_crowd
