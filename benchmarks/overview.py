@@ -18,8 +18,8 @@ from aggregator.board.parameters import Parameters
 from aggregator.board.query_list import Queries
 from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES
-from aggregator.board.states import States
-from aggregator.board.store import MOST_ALERTS, Store
+from aggregator.board.store.states import States
+from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.publishing.alerts.message import decode, encode
 from benchmarks.harness import arguments
 from oracles.query import parse

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import aggregator.worker.worker  # noqa: F401 - what a worker has loaded before it counts
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging.pane_queue import FileStore

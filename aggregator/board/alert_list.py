@@ -10,7 +10,7 @@ import orjson
 from aggregator.board import lookup
 from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import Parameters
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.publishing.alerts.message import Alert, members
 from hubbub.http.schema import read, schema
 

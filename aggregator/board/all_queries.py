@@ -8,7 +8,7 @@ import numpy as np
 from aggregator.board.answers import TableAnswer, Unit
 from aggregator.board.parameters import Parameters
 from aggregator.board.rows import Age, NewestReport, StateName, Withheld
-from aggregator.board.store import Series, Store
+from aggregator.board.store.store import Series, Store
 from aggregator.board.view import Definition
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals

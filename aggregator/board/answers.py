@@ -16,7 +16,7 @@ from aggregator.board.rows import (
     WeightRow,
     Withheld,
 )
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.board.string_shares import SearchRow
 from aggregator.board.table_answer import TableAnswer
 from aggregator.board.view import View

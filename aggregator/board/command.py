@@ -11,7 +11,7 @@ from aggregator.board.events import Events
 from aggregator.board.follower import BoardFollower
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application, health_handlers
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
 from hubbub.command.options import (

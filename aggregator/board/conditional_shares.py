@@ -10,7 +10,7 @@ from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.rows import GroupName, Through, Withheld
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.board.view import Definition, View
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow

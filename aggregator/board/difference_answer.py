@@ -8,7 +8,7 @@ from aggregator.board.answers import TableAnswer, Unit
 from aggregator.board.parameters import LATEST, MOST, Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.rows import GroupName, Withheld
-from aggregator.board.store import Store, Windows
+from aggregator.board.store.store import Store, Windows
 from aggregator.board.view import View
 from aggregator.publishing.records.differences import DifferenceRow, differences
 from aggregator.publishing.records.rows import WindowRow

@@ -12,8 +12,8 @@ from aiokafka.errors import KafkaError
 from aggregator.board import events
 from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.states import States
-from aggregator.board.store import Store
+from aggregator.board.store.states import States
+from aggregator.board.store.store import Store
 from aggregator.publishing.alerts.message import members
 from aggregator.publishing.records.maps_key import is_maps
 from aggregator.topics.layout import MIB

@@ -8,11 +8,11 @@ import numpy as np
 
 from aggregator.board import lookup
 from aggregator.board.answers import Level, TableAnswer, Unit
-from aggregator.board.entry import Entry
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad
 from aggregator.board.rows import Through, Withheld
-from aggregator.board.store import Store, Windows
+from aggregator.board.store.entry import Entry
+from aggregator.board.store.store import Store, Windows
 from aggregator.board.view import View
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals_at

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Self
 
 from aggregator.board import lookup, numeric_rows, rows
 from aggregator.board.answers import TableAnswer, Unit
-from aggregator.board.entry import Entry
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad, missing
 from aggregator.board.rows import GroupName, PointRow, Through
-from aggregator.board.store import Series, Store
+from aggregator.board.store.entry import Entry
+from aggregator.board.store.store import Series, Store
 from aggregator.board.view import Definition
 from aggregator.publishing.records.number_answers import Measure
 from aggregator.publishing.records.rows import WindowRow

@@ -1,9 +1,9 @@
 """Finds the query, window, attribute and method of a request, and raises Problem if one is missing."""
 
-from aggregator.board.entry import Entry
 from aggregator.board.parameters import LATEST, Parameters
 from aggregator.board.reply import bad, missing
-from aggregator.board.store import Series, Store, Windows
+from aggregator.board.store.entry import Entry
+from aggregator.board.store.store import Series, Store, Windows
 from aggregator.board.view import Definition, View
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.number_answers import is_answer

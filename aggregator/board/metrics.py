@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from aggregator.board.entry import Entry
-from aggregator.board.store import Series, Store
+from aggregator.board.store.entry import Entry
+from aggregator.board.store.store import Series, Store
 from aggregator.publishing.freshness import Freshness, NewestFinal
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals

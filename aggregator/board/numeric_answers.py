@@ -12,7 +12,7 @@ from aggregator.board.answers import Unit, WindowAnswer, heading
 from aggregator.board.numeric_rows import QuantileRow, RangeShareRow, StepRow, answers, true_quantile, true_range
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import bad, missing
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.publishing.records.number_answers import NumberAnswers
 from hubbub.http.schema import json_name, schema
 from oracles.consistency import UNBIASED

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from aggregator.board.entry import Entry
 from aggregator.board.rows import PointRow, ValueRow
+from aggregator.board.store.entry import Entry
 from aggregator.board.view import Definition, View
 from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.publishing.records.number_rows import HistogramRow

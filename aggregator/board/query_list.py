@@ -6,7 +6,7 @@ from typing import Annotated, Self
 from aggregator.board.answers import TableAnswer
 from aggregator.board.parameters import Parameters
 from aggregator.board.rows import Age, NewestReport, StateName
-from aggregator.board.store import Series, Store, Windows
+from aggregator.board.store.store import Series, Store, Windows
 from aggregator.publishing.records.rows import Kind, ThresholdRow
 from aggregator.records.span import expected_age, shortest_expected_age
 from aggregator.records.subject import Subject, subjects

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import numpy as np
 
-from aggregator.board.entry import Entry
-from aggregator.board.store import Series
+from aggregator.board.store.entry import Entry
+from aggregator.board.store.store import Series
 from aggregator.board.view import Definition, View
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD, Record

@@ -18,7 +18,7 @@ from aggregator.board.metrics import BoardMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import PREFIX, ROUTES, Route, describe
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from hubbub.http.health import Handlers, health
 from hubbub.http.problem import Problem
 from hubbub.http.server import guard

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from aggregator.board.parameters import Parameters
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.board.entry import Entry
 from aggregator.board.reply import bad, missing
+from aggregator.board.store.entry import Entry
 from aggregator.publishing.records.decoder import Record
 from aggregator.records.subject import Subject, subjects
 from oracles.consistency import UNBIASED, answer

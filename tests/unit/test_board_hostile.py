@@ -13,7 +13,7 @@ from aggregator.board.guard import is_own_host
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES
-from aggregator.board.store import AHEAD, EARLY, Store
+from aggregator.board.store.store import AHEAD, EARLY, Store
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import boards

@@ -23,7 +23,7 @@ from aggregator.board.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.parameters import Parameters
 from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES, SCHEMAS, describe
-from aggregator.board.store import MOST_ALERTS, Store
+from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.publishing.records.list_intervals import first
 from aggregator.publishing.records.maps_key import is_maps
 from aggregator.records.span import PUBLISH_SECONDS

@@ -96,8 +96,8 @@ def test_a_commit_has_a_bounded_size_unless_its_files_are_generated(repository, 
 
 
 MODULE = "from aggregator.store import Store\n\n" + lines(600)
-MODULE_AFTER = MODULE.replace("aggregator.store", "aggregator.board.store")
-ROOM = '"""The store."""\n\nfrom aggregator.board.store import Store\n\n__all__ = ["Store"]\n'
+MODULE_AFTER = MODULE.replace("aggregator.store", "aggregator.board.store.store")
+ROOM = '"""The store."""\n\nfrom aggregator.board.store.store import Store\n\n__all__ = ["Store"]\n'
 LAYERS = "layers =\n    worker\n    {}\n    errors\n"
 USER = """\
 from aggregator.store import (
@@ -108,23 +108,25 @@ from aggregator.store import (
 text = "{}"
 number = {}
 """
-USER_AFTER = USER.replace("aggregator.store import (", "aggregator.board.store import (").replace("    Entry,\n", "")
+USER_AFTER = USER.replace("aggregator.store import (", "aggregator.board.store.store import (").replace(
+    "    Entry,\n", ""
+)
 
 
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
         ({}, None),
-        ({"user.py": USER_AFTER.format("aggregator/board/store.py", 1)}, None),
+        ({"user.py": USER_AFTER.format("aggregator/board/store/store.py", 1)}, None),
         ({"layers": LAYERS.format("board")}, None),
         ({"aggregator/board/__init__.py": ROOM}, None),
         ({"aggregator/board/__init__.py": ROOM + "number = 1\n"}, "aggregator/board/__init__.py"),
-        ({"user.py": USER_AFTER.format("aggregator/board/store.py", 1) + lines(9)}, "user.py"),
+        ({"user.py": USER_AFTER.format("aggregator/board/store/store.py", 1) + lines(9)}, "user.py"),
         ({"user.py": USER.format("aggregator/store.py", 2)}, "user.py"),
-        ({"aggregator/board/store.py": MODULE_AFTER + "number = 1\n"}, "aggregator/board/store.py"),
+        ({"aggregator/board/store/store.py": MODULE_AFTER + "number = 1\n"}, "aggregator/board/store/store.py"),
         ({"docs/options.md": lines(1)}, "docs/options.md"),
         ({"other.py": lines(1)}, "other.py"),
-        ({"aggregator/board/store.py": MODULE_AFTER + lines(900, "other")}, "% equal lines"),
+        ({"aggregator/board/store/store.py": MODULE_AFTER + lines(900, "other")}, "% equal lines"),
     ],
 )
 def test_a_move_changes_names_only(repository, files, fault):
@@ -134,8 +136,10 @@ def test_a_move_changes_names_only(repository, files, fault):
         "layers": LAYERS.format("store"),
     }
     commit(repository, before)
-    messages = commit(repository, {"aggregator/store.py": None, "aggregator/board/store.py": MODULE_AFTER} | files)
+    messages = commit(
+        repository, {"aggregator/store.py": None, "aggregator/board/store/store.py": MODULE_AFTER} | files
+    )
     assert bool(messages) == (fault is not None)
     assert fault is None or fault in messages[0]
-    history = git(repository, "log", "--follow", "--format=%h", "--", "aggregator/board/store.py").split()
+    history = git(repository, "log", "--follow", "--format=%h", "--", "aggregator/board/store/store.py").split()
     assert len(history) == 2 or "equal lines" in messages[0]

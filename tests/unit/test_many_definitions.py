@@ -15,7 +15,7 @@ from aggregator.board.events import Events
 from aggregator.board.follower import BoardFollower
 from aggregator.board.metrics import BoardMetrics, newest_finals
 from aggregator.board.query_list import Queries
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan import check
 from aggregator.process.metrics import Metrics

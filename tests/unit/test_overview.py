@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.board.states import States
+from aggregator.board.store.states import States
 from oracles.errors import ReportError
 from tests import boards
 from tests.boards import HOMEPAGE, PANE, PROFILE, START, Crowd, status_message, withheld

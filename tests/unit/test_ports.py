@@ -12,7 +12,7 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from aggregator.board.events import Events
 from aggregator.board.metrics import BoardMetrics
 from aggregator.board.server import application, health_handlers
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from hubbub.http import server
 from hubbub.http.connections import EACH
 from hubbub.http.health import health, serving_alone

@@ -12,7 +12,7 @@ import orjson
 
 from aggregator.board.parameters import Parameters
 from aggregator.board.route import ROUTES
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
@@ -356,7 +356,7 @@ READERS = (
     Reader("aggregator.publishing.accuracy:Truths.put", lambda: corpus.values_by_topic()["truth"], _bytes(_truths)),
     *(
         Reader(
-            f"aggregator.board.store:Store.{take.__name__}",
+            f"aggregator.board.store.store:Store.{take.__name__}",
             lambda topic=topic: corpus.values_by_topic()[topic],
             _bytes(_store(take)),
             JSON,

@@ -4,7 +4,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from aggregator.board.entry import Entry
+from aggregator.board.store.entry import Entry
 from aggregator.publishing.truth import Truth
 from oracles.query.settings import Window
 

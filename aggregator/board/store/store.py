@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from operator import attrgetter
 
-from aggregator.board.entry import Entry, IncompleteWindows
-from aggregator.board.series import Series, Windows
+from aggregator.board.store.entry import Entry, IncompleteWindows
+from aggregator.board.store.series import Series, Windows
 from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.message import decode as decode_alert
 from aggregator.publishing.query_status import QueryStatus, State, state_of

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aggregator.board.store import Store
+from aggregator.board.store.store import Store
 from aggregator.publishing.query_status import State
 
 

@@ -1,0 +1,1 @@
+"""Published records in memory: the store, its series of windows, and the states of queries."""
