@@ -11,12 +11,12 @@ from statistics import median
 
 from prometheus_client import generate_latest
 
-from aggregator.board.all_queries import AllQueries
-from aggregator.board.difference_answer import DifferenceAnswer
+from aggregator.board.answers.all_queries import AllQueries
+from aggregator.board.answers.difference_answer import DifferenceAnswer
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.query_list import Queries
+from aggregator.board.answers.reply import Reply
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.parameters import Parameters
-from aggregator.board.query_list import Queries
-from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES
 from aggregator.board.store.states import States
 from aggregator.board.store.store import MOST_ALERTS, Store

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from aggregator.board import answers, query_list
-from aggregator.board.alert_list import Alerts
-from aggregator.board.all_queries import AllQueries
-from aggregator.board.answers import TableAnswer
-from aggregator.board.conditional_shares import GivenShares
-from aggregator.board.difference_answer import DifferenceAnswer
-from aggregator.board.group_answers import GroupAnswers
-from aggregator.board.histories import History, WindowCounts
-from aggregator.board.numeric_answers import CumulativeShares, Quantiles, RangeShares
-from aggregator.board.parameters import (
+from aggregator.board.answers import query_list
+from aggregator.board.answers import window_answers as answers
+from aggregator.board.answers.alert_list import Alerts
+from aggregator.board.answers.all_queries import AllQueries
+from aggregator.board.answers.conditional_shares import GivenShares
+from aggregator.board.answers.difference_answer import DifferenceAnswer
+from aggregator.board.answers.group_answers import GroupAnswers
+from aggregator.board.answers.histories import History, WindowCounts
+from aggregator.board.answers.numeric_answers import CumulativeShares, Quantiles, RangeShares
+from aggregator.board.answers.parameters import (
     ALERT_KIND,
     ATTRIBUTE,
     FAMILY_ERROR,
@@ -40,6 +40,7 @@ from aggregator.board.parameters import (
     P,
     Parameter,
 )
+from aggregator.board.answers.window_answers import TableAnswer
 from hubbub.http.schema import Schema, schema
 
 PREFIX = "/api/v1"

@@ -10,13 +10,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from aggregator.board.answers import TableAnswer
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import Reply
+from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.events import Events, encode
 from aggregator.board.follower import BoardFollower
 from aggregator.board.guard import access_check, add_headers, permitted
 from aggregator.board.metrics import BoardMetrics
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import Reply
 from aggregator.board.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store.store import Store
 from hubbub.http.health import Handlers, health

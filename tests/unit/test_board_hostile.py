@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import Reply
 from aggregator.board.guard import is_own_host
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES
 from aggregator.board.store.store import AHEAD, EARLY, Store
 from hubbub.http.problem import Problem

@@ -16,12 +16,12 @@ from jsonschema import Draft202012Validator
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.board import lookup
 from aggregator.board import metrics as board_metrics
-from aggregator.board.answers import WindowEstimate
+from aggregator.board.answers import lookup
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import Reply
+from aggregator.board.answers.window_answers import WindowEstimate
 from aggregator.board.metrics import BoardMetrics, ShareMetrics
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import Reply
 from aggregator.board.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.publishing.records.list_intervals import first

@@ -116,7 +116,7 @@ def test_an_overview_needs_no_parameters(messages):
 
 def test_an_overview_of_many_queries_asks_for_no_estimate(messages, monkeypatch):
     """Its work must not grow with the values of a query: it never spreads the shares over the domain."""
-    from aggregator.board.view import View
+    from aggregator.board.answers.view import View
 
     monkeypatch.setattr(View, "_spread", lambda *_: pytest.fail("the whole domain was built"))
     assert row_of(board_at(NOW, messages))["value"] is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import cramjam
 import orjson
 
-from aggregator.board.parameters import Parameters
+from aggregator.board.answers.parameters import Parameters
 from aggregator.board.route import ROUTES
 from aggregator.board.store.store import Store
 from aggregator.counting.admission.gate import Gate

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import numpy as np
 
+from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
-from aggregator.board.view import Definition, View
 from aggregator.publishing.query_status import State
 from aggregator.publishing.records.decoder import WITHHELD, Record
 from aggregator.publishing.records.list_intervals import ListedIntervals, intervals

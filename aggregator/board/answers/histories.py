@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from aggregator.board import lookup, numeric_rows, rows
-from aggregator.board.answers import TableAnswer, Unit
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import bad, missing
-from aggregator.board.rows import GroupName, PointRow, Through
+from aggregator.board.answers import lookup, numeric_rows, rows
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import bad, missing
+from aggregator.board.answers.rows import GroupName, PointRow, Through
+from aggregator.board.answers.view import Definition
+from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store
-from aggregator.board.view import Definition
 from aggregator.publishing.records.number_answers import Measure
 from aggregator.publishing.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from aggregator.board import lookup, numeric_rows, rows, string_shares
-from aggregator.board.parameters import MOST, Parameters
-from aggregator.board.reply import bad
-from aggregator.board.rows import (
+from aggregator.board.answers import lookup, numeric_rows, rows, string_shares
+from aggregator.board.answers.parameters import MOST, Parameters
+from aggregator.board.answers.reply import bad
+from aggregator.board.answers.rows import (
     ErrorRow,
     GroupName,
     ListedHitterRow,
@@ -16,10 +16,10 @@ from aggregator.board.rows import (
     WeightRow,
     Withheld,
 )
+from aggregator.board.answers.string_shares import SearchRow
+from aggregator.board.answers.table_answer import TableAnswer
+from aggregator.board.answers.view import View
 from aggregator.board.store.store import Store
-from aggregator.board.string_shares import SearchRow
-from aggregator.board.table_answer import TableAnswer
-from aggregator.board.view import View
 from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
 from aggregator.publishing.records.encoder import hitter_rows
 from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from aggregator.board.answers import TableAnswer, Unit
-from aggregator.board.parameters import Parameters
-from aggregator.board.rows import Age, NewestReport, StateName, Withheld
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.rows import Age, NewestReport, StateName, Withheld
+from aggregator.board.answers.view import Definition
+from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Series, Store
-from aggregator.board.view import Definition
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals
 from aggregator.publishing.records.number_answers import Measure, NumberAnswers

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from aggregator.board.answers import TableAnswer
-from aggregator.board.parameters import Parameters
-from aggregator.board.rows import Age, NewestReport, StateName
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.rows import Age, NewestReport, StateName
+from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Series, Store, Windows
 from aggregator.publishing.records.rows import Kind, ThresholdRow
 from aggregator.records.span import expected_age, shortest_expected_age

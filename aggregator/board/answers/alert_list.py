@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 
 import orjson
 
-from aggregator.board import lookup
-from aggregator.board.answers import TableAnswer
-from aggregator.board.parameters import Parameters
+from aggregator.board.answers import lookup
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Store
 from aggregator.publishing.alerts.message import Alert, members
 from hubbub.http.schema import read, schema

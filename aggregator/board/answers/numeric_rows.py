@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from aggregator.board.rows import PointRow, ValueRow
+from aggregator.board.answers.rows import PointRow, ValueRow
+from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
-from aggregator.board.view import Definition, View
 from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.publishing.records.number_rows import HistogramRow
 from hubbub.http.schema import Chance, Known, read

@@ -6,14 +6,14 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from aggregator.board import lookup
-from aggregator.board.answers import Level, TableAnswer, Unit
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import bad
-from aggregator.board.rows import Through, Withheld
+from aggregator.board.answers import lookup
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import bad
+from aggregator.board.answers.rows import Through, Withheld
+from aggregator.board.answers.view import View
+from aggregator.board.answers.window_answers import Level, TableAnswer, Unit
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Store, Windows
-from aggregator.board.view import View
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals_at
 from aggregator.publishing.records.number_answers import Measure, NumberAnswers

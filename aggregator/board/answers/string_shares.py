@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from aggregator.board.reply import missing
-from aggregator.board.rows import ValueRow
-from aggregator.board.view import View
+from aggregator.board.answers.reply import missing
+from aggregator.board.answers.rows import ValueRow
+from aggregator.board.answers.view import View
 from aggregator.publishing.records.name_list import NameList, names_of
 from aggregator.publishing.records.string_answers import maps_of
 from hubbub.http.schema import Chance, Count

@@ -7,11 +7,18 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from aggregator.board import lookup, rows
-from aggregator.board.answers import Unit, WindowAnswer, heading
-from aggregator.board.numeric_rows import QuantileRow, RangeShareRow, StepRow, answers, true_quantile, true_range
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import bad, missing
+from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.numeric_rows import (
+    QuantileRow,
+    RangeShareRow,
+    StepRow,
+    answers,
+    true_quantile,
+    true_range,
+)
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import bad, missing
+from aggregator.board.answers.window_answers import Unit, WindowAnswer, heading
 from aggregator.board.store.store import Store
 from aggregator.publishing.records.number_answers import NumberAnswers
 from hubbub.http.schema import json_name, schema

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from aggregator.board.parameters import Parameters
+from aggregator.board.answers.parameters import Parameters
 from aggregator.board.store.store import Store
 
 

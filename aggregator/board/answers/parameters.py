@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from aggregator.board.reply import bad
+from aggregator.board.answers.reply import bad
 from aggregator.publishing.alerts.message import AlertKind
 from aggregator.publishing.records.rows import Kind
 from hubbub.http.schema import Schema

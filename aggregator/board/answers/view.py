@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.board.reply import bad, missing
+from aggregator.board.answers.reply import bad, missing
 from aggregator.board.store.entry import Entry
 from aggregator.publishing.records.decoder import Record
 from aggregator.records.subject import Subject, subjects

@@ -3,13 +3,13 @@
 from dataclasses import dataclass, fields
 from typing import Annotated, Self
 
-from aggregator.board import lookup
-from aggregator.board.answers import TableAnswer, Unit
-from aggregator.board.parameters import LATEST, MOST, Parameters
-from aggregator.board.reply import bad, missing
-from aggregator.board.rows import GroupName, Withheld
+from aggregator.board.answers import lookup
+from aggregator.board.answers.parameters import LATEST, MOST, Parameters
+from aggregator.board.answers.reply import bad, missing
+from aggregator.board.answers.rows import GroupName, Withheld
+from aggregator.board.answers.view import View
+from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Store, Windows
-from aggregator.board.view import View
 from aggregator.publishing.records.differences import DifferenceRow, differences
 from aggregator.publishing.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest

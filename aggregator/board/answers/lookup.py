@@ -1,10 +1,10 @@
 """Finds the query, window, attribute and method of a request, and raises Problem if one is missing."""
 
-from aggregator.board.parameters import LATEST, Parameters
-from aggregator.board.reply import bad, missing
+from aggregator.board.answers.parameters import LATEST, Parameters
+from aggregator.board.answers.reply import bad, missing
+from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store, Windows
-from aggregator.board.view import Definition, View
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.number_answers import is_answer
 from aggregator.records.subject import subjects

@@ -5,13 +5,13 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from aggregator.board import lookup
-from aggregator.board.answers import TableAnswer
-from aggregator.board.parameters import Parameters
-from aggregator.board.reply import bad, missing
-from aggregator.board.rows import GroupName, Through, Withheld
+from aggregator.board.answers import lookup
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import bad, missing
+from aggregator.board.answers.rows import GroupName, Through, Withheld
+from aggregator.board.answers.view import Definition, View
+from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Store
-from aggregator.board.view import Definition, View
 from aggregator.publishing.records.digits import rounded
 from aggregator.publishing.records.rows import WindowRow
 from hubbub.http.schema import Chance, Count, Digest, Known

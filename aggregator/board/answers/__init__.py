@@ -1,0 +1,1 @@
+"""Answers of the API, one module a subject, and what they share: parameters, lookup, views, rows and replies."""
