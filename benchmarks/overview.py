@@ -16,8 +16,8 @@ from aggregator.board.answers.difference_answer import DifferenceAnswer
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.query_list import Queries
 from aggregator.board.answers.reply import Reply
-from aggregator.board.metrics import BoardMetrics
-from aggregator.board.route import ROUTES
+from aggregator.board.server.metrics import BoardMetrics
+from aggregator.board.server.route import ROUTES
 from aggregator.board.store.states import States
 from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.publishing.alerts.message import decode, encode

@@ -7,10 +7,10 @@ import sys
 import time
 from contextlib import AsyncExitStack
 
-from aggregator.board.events import Events
-from aggregator.board.follower import BoardFollower
-from aggregator.board.metrics import BoardMetrics
-from aggregator.board.server import application, health_handlers
+from aggregator.board.server.events import Events
+from aggregator.board.server.follower import BoardFollower
+from aggregator.board.server.metrics import BoardMetrics
+from aggregator.board.server.server import application, health_handlers
 from aggregator.board.store.store import Store
 from hubbub.command import logs
 from hubbub.command.exit import until_asked

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.board import metrics
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.metrics import BoardMetrics
+from aggregator.board.server import metrics
+from aggregator.board.server.metrics import BoardMetrics
 from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export.reader import difference_table, pair_filter
 from hubbub.http.problem import Problem

@@ -11,8 +11,8 @@ import pytest
 
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
-from aggregator.board.guard import is_own_host
-from aggregator.board.route import ROUTES
+from aggregator.board.server.guard import is_own_host
+from aggregator.board.server.route import ROUTES
 from aggregator.board.store.store import AHEAD, EARLY, Store
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError

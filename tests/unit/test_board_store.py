@@ -16,13 +16,13 @@ from jsonschema import Draft202012Validator
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from aggregator.board import metrics as board_metrics
 from aggregator.board.answers import lookup
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.answers.window_answers import WindowEstimate
-from aggregator.board.metrics import BoardMetrics, ShareMetrics
-from aggregator.board.route import ROUTES, SCHEMAS, describe
+from aggregator.board.server import metrics as board_metrics
+from aggregator.board.server.metrics import BoardMetrics, ShareMetrics
+from aggregator.board.server.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.publishing.records.list_intervals import first
 from aggregator.publishing.records.maps_key import is_maps

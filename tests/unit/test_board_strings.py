@@ -6,7 +6,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from aggregator.board.metrics import ShareMetrics
+from aggregator.board.server.metrics import ShareMetrics
 from aggregator.publishing.alerts import message as alert
 from aggregator.publishing.records.decoder import decode
 from aggregator.publishing.records.maps_key import MapsKey, is_maps

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp import ClientSession, TCPConnector, web
 
-from aggregator.board.events import LISTENERS, Events
+from aggregator.board.server.events import LISTENERS, Events
 from hubbub.http import listener, server
 from hubbub.http.addresses import networks
 from hubbub.http.connections import CONNECTIONS, EACH, ConnectionLimits, ConnectionState

@@ -150,7 +150,7 @@ def test_a_worker_reports_the_new_metric_as_its_row_describes_it(tree):
 
 
 ROUTE = """
-from aggregator.board.route import SCHEMAS, describe
+from aggregator.board.server.route import SCHEMAS, describe
 operation = describe("1", protected=False)["paths"]["/api/v1/retired"]["get"]
 print(operation["operationId"], list(SCHEMAS["retired"]["properties"]))
 """

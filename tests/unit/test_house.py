@@ -35,7 +35,7 @@ def test_every_path_that_a_page_names_exists(page):
 
 
 def test_paths_are_found_where_they_are_named():
-    assert "aggregator/board/route.py" in named(ROOT / "CONTRIBUTING.md")
+    assert "aggregator/board/server/route.py" in named(ROOT / "CONTRIBUTING.md")
     assert WORD.findall("see `oracles/gone.py`, and hubbub/.") == ["oracles/gone.py"]
 
 

@@ -50,7 +50,7 @@ def test_every_message_and_every_kind_of_error_is_logged(log_at):
 
 
 def test_of_our_own_lines_only_identical_ones_are_repetitions(log_at):
-    ours = "aggregator.board.follower"
+    ours = "aggregator.board.server.follower"
     log_at(0, "%s cannot be read", "offset 1", name=ours)
     log_at(1, "%s cannot be read", "offset 2", name=ours)
     log_at(2, "%s cannot be read", "offset 2", name=ours, partition=3)

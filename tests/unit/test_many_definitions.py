@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from aggregator.board import follower as board_follower
 from aggregator.board.answers.query_list import Queries
-from aggregator.board.events import Events
-from aggregator.board.follower import BoardFollower
-from aggregator.board.metrics import BoardMetrics, newest_finals
+from aggregator.board.server import follower as board_follower
+from aggregator.board.server.events import Events
+from aggregator.board.server.follower import BoardFollower
+from aggregator.board.server.metrics import BoardMetrics, newest_finals
 from aggregator.board.store.store import Store
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan import check

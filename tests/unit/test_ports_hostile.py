@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from aggregator.board.events import Events
-from aggregator.board.metrics import BoardMetrics
-from aggregator.board.server import application, health_handlers
+from aggregator.board.server.events import Events
+from aggregator.board.server.metrics import BoardMetrics
+from aggregator.board.server.server import application, health_handlers
 from aggregator.board.store.store import Store
 from hubbub.http import server
 from hubbub.http.health import health, serving_alone

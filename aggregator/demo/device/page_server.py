@@ -7,7 +7,7 @@ from pathlib import Path
 from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.typedefs import Handler
 
-from aggregator.board.guard import add_headers, is_own_host
+from aggregator.board.server.guard import add_headers, is_own_host
 from aggregator.demo.device.static_page import BOARD, PAGE, QUESTION, SHARED, html
 from hubbub.http.problem import Problem
 from hubbub.http.server import guard, serving

@@ -11,7 +11,7 @@ import cramjam
 import orjson
 
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.route import ROUTES
+from aggregator.board.server.route import ROUTES
 from aggregator.board.store.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records

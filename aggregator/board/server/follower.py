@@ -9,9 +9,9 @@ from typing import Any
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from aggregator.board import events
-from aggregator.board.events import Events
-from aggregator.board.metrics import BoardMetrics
+from aggregator.board.server import events
+from aggregator.board.server.events import Events
+from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.store.states import States
 from aggregator.board.store.store import Store
 from aggregator.publishing.alerts.message import members

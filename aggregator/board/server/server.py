@@ -13,11 +13,11 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.answers.window_answers import TableAnswer
-from aggregator.board.events import Events, encode
-from aggregator.board.follower import BoardFollower
-from aggregator.board.guard import access_check, add_headers, permitted
-from aggregator.board.metrics import BoardMetrics
-from aggregator.board.route import PREFIX, ROUTES, Route, describe
+from aggregator.board.server.events import Events, encode
+from aggregator.board.server.follower import BoardFollower
+from aggregator.board.server.guard import access_check, add_headers, permitted
+from aggregator.board.server.metrics import BoardMetrics
+from aggregator.board.server.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store.store import Store
 from hubbub.http.health import Handlers, health
 from hubbub.http.problem import Problem
@@ -25,8 +25,8 @@ from hubbub.http.server import guard
 from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
 
-STATIC = Path(__file__).parent / "static"
-RUNBOOKS = Path(__file__).parent / "runbooks"
+STATIC = Path(__file__).parents[1] / "static"
+RUNBOOKS = Path(__file__).parents[1] / "runbooks"
 """The pages of deploy/runbooks. Alerts link to them."""
 SLICE = 0.02
 """Seconds of work for one answer without a turn of the event loop."""
