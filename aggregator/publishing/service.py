@@ -14,6 +14,7 @@ from typing import Any
 
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_reader import SnapshotReader
+from aggregator.process.freshness import NewestFinal
 from aggregator.process.metrics import Metrics
 from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Accuracy
@@ -23,7 +24,6 @@ from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
-from aggregator.publishing.freshness import NewestFinal
 from aggregator.publishing.provisional import ProvisionalRecords
 from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys

@@ -18,11 +18,11 @@ from aggregator.counting.faust_app import Instance, build_app
 from aggregator.counting.partition import SourcePartition
 from aggregator.errors import ClassicGroupsRefused, Fenced
 from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.process.freshness import Freshness, Unpublished
 from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
 from aggregator.process.watchdog import Watchdog
 from aggregator.publishing.accuracy import Accuracy
-from aggregator.publishing.freshness import Freshness, Unpublished
 from aggregator.publishing.service import PublishingService
 from aggregator.topics.identity import watch_identity
 from aggregator.topics.upgrade_gate import UpgradeGate

@@ -9,9 +9,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as open_met
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.counting.admission.gate import Reason
+from aggregator.process.freshness import Freshness, NewestFinal
 from aggregator.process.metrics import FLAGS, KINDS, REASONS, UNKNOWN, Metrics
 from aggregator.publishing import findings
-from aggregator.publishing.freshness import Freshness, NewestFinal
 from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
 from hubbub.command.metrics import registry
 from oracles.kernels import c_library

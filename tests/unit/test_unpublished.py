@@ -11,7 +11,7 @@ from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging.merger import Merger
 from aggregator.merging.query_state import QueryState
-from aggregator.publishing.freshness import Unpublished
+from aggregator.process.freshness import Unpublished
 from aggregator.tallies.snapshot import Snapshot
 from aggregator.worker.unpublished_windows import oldest_due
 from hubbub.command.metrics import registry

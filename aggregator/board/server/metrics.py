@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store
-from aggregator.publishing.freshness import Freshness, NewestFinal
+from aggregator.process.freshness import Freshness, NewestFinal
 from aggregator.publishing.records.decoder import Record
 from aggregator.publishing.records.list_intervals import intervals
 from aggregator.publishing.records.number_answers import NumberAnswers
