@@ -13,7 +13,7 @@ HEAD = f"""# How accurate the shares are
 
 `make bench-accuracy DATA=folder` writes this page and its plots. The code in this repository computes every
 figure, from data whose truth is known. `python -m benchmarks.accuracy STUDY` runs one study.
-[method.md](method.md) turns the results into advice.
+[choosing.md](choosing.md) turns the results into advice.
 
 **Method.** For single values, pairs and sums of squares, the studies draw support counts from their exact law,
 which is a sum of binomials. Attacks, panels and subset selection use real reports. `tests/unit/test_draw.py`
