@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aggregator.merging.pane_queue import PaneStore, StoreKey
-from aggregator.merging.query_state import bit, pane_key
+from aggregator.merging.stored_records import bit, pane_key
 from aggregator.tallies.keys import Key, PaneKey
 
 UNREADABLE = b""

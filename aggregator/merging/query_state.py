@@ -15,31 +15,13 @@ from aggregator.merging.blocks import Place
 from aggregator.merging.merger import Merger
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.snapshot_records import encode_state, split_state
+from aggregator.merging.stored_records import StoredPanes
 from aggregator.merging.windows import ClosedWindow, Position
 from aggregator.records.span import Span
 from aggregator.tallies.keys import BlockKey, PaneKey, StateKey, Write
 from hubbub.definitions.versions import FOR_EVER, PublicationInterval, Versions
 from oracles.query import Query
 from oracles.query.settings import Window
-
-_TOTAL_PART = 1
-"""The bit of a merged snapshot."""
-
-
-def bit(key: PaneKey) -> int:
-    """Return the number of a snapshot among all snapshots of its pane."""
-    return 0 if key.kind == "merged" else 1 + 2 * key.partition + (key.kind == "open")
-
-
-def pane_key(digest: bytes, pane: int, number: int) -> PaneKey:
-    """Return the key of the snapshot with this number."""
-    if not number:
-        return PaneKey("merged", digest, pane, 0)
-    return PaneKey("closed" if number % 2 else "open", digest, pane, (number - 1) // 2)
-
-
-def _names(digest: bytes, pane: int, bits: int) -> list[bytes]:
-    return sorted(pane_key(digest, pane, number).encode() for number in range(bits.bit_length()) if bits >> number & 1)
 
 
 class OwedFinal(NamedTuple):
@@ -48,41 +30,6 @@ class OwedFinal(NamedTuple):
     final: ClosedWindow
     query: Query
     """The version that applies to it."""
-
-
-class StoredKeys:
-    """The keys of a query's snapshots in the topic, with one bit for each snapshot of a pane."""
-
-    def __init__(self) -> None:
-        self._panes: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        """Return the number of panes with snapshots."""
-        return len(self._panes)
-
-    def add(self, key: PaneKey) -> None:
-        self._panes[key.pane] = self._panes.get(key.pane, 0) | 1 << bit(key)
-
-    def discard(self, key: PaneKey) -> None:
-        rest = self._panes.get(key.pane, 0) & ~(1 << bit(key))
-        if rest:
-            self._panes[key.pane] = rest
-        else:
-            self._panes.pop(key.pane, None)
-
-    def take(self, digest: bytes, before: int | None = None) -> Iterator[bytes]:
-        """Remove and yield the keys of the panes that start before a time, or of all panes."""
-        for pane in sorted(pane for pane in self._panes if before is None or pane < before):
-            yield from _names(digest, pane, self._panes.pop(pane))
-
-    def take_parts(self, digest: bytes, pane: int) -> Iterator[bytes]:
-        """Remove and yield the keys of a pane, except the key of its merged snapshot."""
-        parts = self._panes.get(pane, 0) & ~_TOTAL_PART
-        if parts:
-            self._panes[pane] &= _TOTAL_PART
-            if not self._panes[pane]:
-                del self._panes[pane]
-            yield from _names(digest, pane, parts)
 
 
 @dataclass(eq=False)
@@ -94,7 +41,7 @@ class QueryState:
     """The alert states of each attribute, by kind of window."""
     positions: dict[Window, Position] = field(default_factory=dict)
     """The acknowledged positions."""
-    stored_keys: StoredKeys = field(default_factory=StoredKeys)
+    stored_keys: StoredPanes = field(init=False)
     states: dict[Window, set[bytes]] = field(default_factory=dict)
     """The keys of the states in the topic."""
     too_large: set[Window] = field(default_factory=set)
@@ -120,6 +67,9 @@ class QueryState:
     _finals: Iterator[ClosedWindow] | None = None
     _totals: deque[int] = field(default_factory=deque)
     """The panes whose merged snapshots went to the outbox."""
+
+    def __post_init__(self) -> None:
+        self.stored_keys = StoredPanes(self.versions.query.digest)
 
     def collect(self) -> None:
         """Note that the log is read to its end, so that finals are due up to the watermarks."""
@@ -224,7 +174,7 @@ class QueryState:
             return []
         names = [self._block_name(window, place) for window, places in self.blocks.items() for place in places]
         self.blocks.clear()
-        return [*self.stored_keys.take(self.versions.query.digest), *names]
+        return [*self.stored_keys.take(), *names]
 
     def state_writes(self, window: Window, position: Position) -> list[Write]:
         """Return the records of the state at a position, to write them in this order."""
@@ -247,7 +197,7 @@ class QueryState:
             yield self._block_name(window, place)
         first = self._needed_from()
         if first is not None:
-            yield from self.stored_keys.take(self.versions.query.digest, first)
+            yield from self.stored_keys.take(first)
             self._forget_marks(first)
 
     def replaced_keys(self) -> Iterator[bytes]:
@@ -261,7 +211,7 @@ class QueryState:
             return
         before = min((self.positions[window].end for window in kinds), default=0) - self.versions.query.pane
         while self._totals and self._totals[0] <= before:
-            yield from self.stored_keys.take_parts(self.versions.query.digest, self._totals.popleft())
+            yield from self.stored_keys.take_parts(self._totals.popleft())
 
     def _forget_marks(self, first: int) -> None:
         """Forget the marks at which no window to come begins or ends. The windows begin at `first` or later."""
