@@ -44,14 +44,17 @@ class SnapshotPartition:
         check: StateCheck = lambda _query, _alerts: None,
         store: PaneStore | None = None,
     ) -> None:
-        self._partition, self._partitions = partition, partitions
+        self._partition = partition
+        self._partitions = partitions
         self._definitions = self._at_home(definitions)
         self._check = check
         self._store = store or MemoryStore()
+
         self._latest: LatestValues | None = LatestValues(self._store.new())
         self.loaded = False
         """Whether the partition is read to its end, and the mergers continue from there."""
         self.queries: dict[bytes, QueryState] = {}
+
         self.must_reload = False
         """Whether the whole partition must be read again, for example because another worker has published finals."""
         self._unknown: set[bytes] = set()
@@ -65,6 +68,7 @@ class SnapshotPartition:
         for digest in self.queries.keys() - self._definitions.keys():  # a forgotten definition
             del self.queries[digest]
             self._skip(digest)
+
         for digest, versions in self._definitions.items():
             if digest in self.queries:
                 self.queries[digest].merger.define(versions)
@@ -88,6 +92,7 @@ class SnapshotPartition:
     def put(self, name: bytes | None, value: bytes | None, timestamp: int) -> None:
         """Take in one record of the topic, by any writer."""
         key = keys.decode(name)
+        # Until the end of the partition is read, only the newest value of each key matters, and only if it is readable.
         if name is None or key is None or not self._is_valid_key(key):
             self._log_unreadable(name, "no worker writes this key")
         elif not isinstance(key, PartitionKey) and key.digest not in self._definitions:
@@ -113,36 +118,30 @@ class SnapshotPartition:
 
         No record may come between two slices, since closed panes enter their windows at once.
         """
-        latest, self._latest = self._latest or LatestValues(self._store.new()), None
-        unreadable, self.unreadable = self.unreadable, 1  # no record is logged twice
+        latest = self._latest or LatestValues(self._store.new())
+        self._latest = None
+        # `put` has logged the unreadable records. With a count above 0, none of them is logged again.
+        unreadable = self.unreadable
+        self.unreadable = 1
+
         records = latest.states_and_watermarks()
-        blocks: dict[bytes, dict[Window, dict[Place, bytes]]] = {}
-        states: dict[bytes, dict[Window, WindowState]] = {}
-        names: dict[tuple[bytes, Window], set[bytes]] = {}
-        parts_of_states = {name: value for name, key, value in records if isinstance(key, StateKey) and key.part}
-        for name, key, value in records:
-            if isinstance(key, BlockKey) and key.digest in self._definitions and value:
-                blocks.setdefault(key.digest, {}).setdefault(key.window, {})[key.scale, key.end] = value
-            if isinstance(key, StateKey) and key.digest in self._definitions:
-                names.setdefault((key.digest, key.window), set()).add(name)
-                newest = states.setdefault(key.digest, {})
-                before = newest.get(key.window)
-                if not key.part and (before is None or before.position.end < key.end):
-                    content = self._read(name, key, value, parts_of_states)
-                    newest |= {key.window: content} if isinstance(content, WindowState) else {}
+        states = self._newest_states(records)
         self._replace_unreadable_states(records, states)
+        names = _state_names(records)
+        blocks = _blocks(records)
         for digest, versions in self._definitions.items():
-            newest = states.get(digest, {})
-            state = QueryState(self._merger(versions, newest))
-            state.alerts = {window: window_state.alerts for window, window_state in newest.items()}
-            state.positions = {window: window_state.position for window, window_state in newest.items()}
+            newest_states = states.get(digest, {})
+            state = QueryState(self._merger(versions, newest_states))
+            state.alerts = {window: window_state.alerts for window, window_state in newest_states.items()}
+            state.positions = {window: window_state.position for window, window_state in newest_states.items()}
             state.state_ends = {window: position.end for window, position in state.positions.items()}
-            state.states = {window: names[digest, window] for window in newest}
+            state.states = {window: names[digest, window] for window in newest_states}
             state.blocks = blocks.get(digest, {})
-            state.names = _names(newest)
+            state.names = _names(newest_states)
             self.queries[digest] = state
         for name, key, value in records:
-            self._take(name, key, value, 0)
+            self._take(name, key, value, timestamp=0)
+
         for digest, pane, parts in latest.take_panes():
             if digest in self.queries:
                 state = self.queries[digest]
@@ -150,34 +149,61 @@ class SnapshotPartition:
                     _put_snapshot(state, key, view_snapshot(value) if value else None)
                 state.merger.collect(pane)
             yield
-        self.unreadable, self.loaded = unreadable, True
+
+        self.unreadable = unreadable
+        self.loaded = True
 
     def take_unreadable_count(self) -> int:
         """Return the number of unreadable records since the last call."""
-        unreadable, self.unreadable = self.unreadable, 0
+        unreadable = self.unreadable
+        self.unreadable = 0
         return unreadable
+
+    def _newest_states(self, records: Sequence[_Record]) -> dict[bytes, dict[Window, WindowState]]:
+        """Return the newest readable state of each kind of window, by digest."""
+        parts = {name: value for name, key, value in records if isinstance(key, StateKey) and key.part}
+        states: dict[bytes, dict[Window, WindowState]] = {}
+        for name, key, value in records:
+            if not isinstance(key, StateKey) or key.digest not in self._definitions:
+                continue
+
+            newest_states = states.setdefault(key.digest, {})
+            present = newest_states.get(key.window)
+            if not key.part and (present is None or present.position.end < key.end):
+                content = self._read(name, key, value, parts)
+                if isinstance(content, WindowState):
+                    newest_states[key.window] = content
+        return states
 
     def _replace_unreadable_states(
         self, records: Sequence[_Record], states: dict[bytes, dict[Window, WindowState]]
     ) -> None:
         """Add a substitute for each kind of window without a readable state, up to the end in the key of its state."""
-        watermarks: dict[bytes, dict[int, int]] = {}
-        for name, key, value in records:
-            if isinstance(key, PartitionKey) and isinstance(ends := self._read(name, key, value), Mapping):
-                for digest, end in ends.items():
-                    by_partition = watermarks.setdefault(digest, {})
-                    by_partition[key.partition] = max(end, by_partition.get(key.partition, end))
-        readable = {(digest, window) for digest, newest in states.items() for window in newest}
+        watermarks = self._watermarks(records)
+        readable = {(digest, window) for digest, newest_states in states.items() for window in newest_states}
         for _, key, _ in records:
             if not isinstance(key, StateKey) or key.part or (key.digest, key.window) in readable:
                 continue
+
             by_partition = watermarks.get(key.digest, {})
-            before = states.get(key.digest, {}).get(key.window)
             if len(by_partition) < self._partitions or key.end > min(by_partition.values()):
                 continue  # no worker can have written this state yet
+
             substitute = snapshot_records.substitute_state(key, self._definitions[key.digest].query.oracle.state_size)
-            if before is None or before.position.end < substitute.position.end:
+            present = states.get(key.digest, {}).get(key.window)
+            if present is None or present.position.end < substitute.position.end:
                 states[key.digest][key.window] = substitute
+
+    def _watermarks(self, records: Sequence[_Record]) -> dict[bytes, dict[int, int]]:
+        """Return the highest watermark of each source partition, by digest."""
+        watermarks: dict[bytes, dict[int, int]] = {}
+        for name, key, value in records:
+            content = self._read(name, key, value) if isinstance(key, PartitionKey) else None
+            if isinstance(key, PartitionKey) and isinstance(content, Mapping):
+                for digest, end in content.items():
+                    by_partition = watermarks.setdefault(digest, {})
+                    by_partition[key.partition] = max(end, by_partition.get(key.partition, end))
+        return watermarks
 
     def _is_valid_key(self, key: Key) -> bool:
         if isinstance(key, StateKey | BlockKey):
@@ -190,14 +216,16 @@ class SnapshotPartition:
         try:
             if isinstance(key, PartitionKey):
                 return snapshot_records.read_watermarks(value)
+
             versions = self._definitions[key.digest]
             if isinstance(key, StateKey):
                 if key.part or (parts is None and snapshot_records.is_split(value)):
                     return value
-                whole = snapshot_records.join_state(key, value, parts or {})
-                return snapshot_records.read_state(key, whole, versions, self._check)
+                state = snapshot_records.join_state(key, value, parts or {})
+                return snapshot_records.read_state(key, state, versions, self._check)
             if isinstance(key, BlockKey):
                 return snapshot_records.read_block(key, value, versions)
+
             query = versions.query
             return decode_snapshot(value, query.oracle.state_size, further_groups(query))
         except ReportError as error:
@@ -215,17 +243,19 @@ class SnapshotPartition:
             return
         if value is None or self._has(key, value):
             return
+
         content = self._read(name, key, value)
         if isinstance(key, StateKey) and content is not None and not key.part and key.digest in self.queries:
             # The writer of this state deletes the snapshots that it covers, so the records read here may have gaps.
             self.must_reload = True
         elif isinstance(key, PartitionKey) and isinstance(content, Mapping):
             for digest, end in content.items():
-                if (state := self.queries.get(digest)) is not None:
+                state = self.queries.get(digest)
+                if state is None:
+                    self._skip(digest)
+                else:
                     state.merger.mark(key.partition, end)
                     state.watermark_ms = timestamp
-                else:
-                    self._skip(digest)
 
     def _has(self, key: Key, value: bytes) -> bool:
         """Whether this worker has written or read this state or block. Then nobody needs to decode it."""
@@ -240,12 +270,11 @@ class SnapshotPartition:
         state = self.queries.get(key.digest)
         if state is None:
             self._skip(key.digest)
-            return
-        if value is None:
+        elif value is None:
             state.stored_keys.discard(key)
-            return
-        content = None if key.kind == "open" else self._read(name, key, value)
-        _put_snapshot(state, key, content if isinstance(content, Snapshot) else None)
+        else:
+            content = None if key.kind == "open" else self._read(name, key, value)
+            _put_snapshot(state, key, content if isinstance(content, Snapshot) else None)
 
 
 def _put_snapshot(state: QueryState, key: PaneKey, snapshot: Snapshot | None) -> None:
@@ -268,9 +297,30 @@ def _names(states: Mapping[Window, WindowState]) -> NameHistory:
     return (states[newest].names if newest is not None else None) or NameHistory()
 
 
+def _blocks(records: Sequence[_Record]) -> dict[bytes, dict[Window, dict[Place, bytes]]]:
+    """Return the blocks of each kind of window, by digest."""
+    blocks: dict[bytes, dict[Window, dict[Place, bytes]]] = {}
+    for _, key, value in records:
+        if isinstance(key, BlockKey) and value:
+            blocks.setdefault(key.digest, {}).setdefault(key.window, {})[key.scale, key.end] = value
+    return blocks
+
+
+def _state_names(records: Sequence[_Record]) -> dict[tuple[bytes, Window], set[bytes]]:
+    """Return the keys of the states of each kind of window, also of old and unreadable ones."""
+    names: dict[tuple[bytes, Window], set[bytes]] = {}
+    for name, key, _ in records:
+        if isinstance(key, StateKey):
+            names.setdefault((key.digest, key.window), set()).add(name)
+    return names
+
+
 def _marks(versions: Versions, states: Mapping[Window, WindowState]) -> QueryMarks | None:
     """Return the newest marks of the states. If no state has any, the marks begin at the newest end of a window."""
+    if not states:
+        return None
+
     readable = [state.marks for state in states.values() if state.marks is not None]
     if readable:
         return max(readable, key=lambda marks: marks.counted_through or 0)
-    return QueryMarks.lost(versions, max(state.position.end for state in states.values())) if states else None
+    return QueryMarks.lost(versions, max(state.position.end for state in states.values()))
