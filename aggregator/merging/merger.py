@@ -159,6 +159,12 @@ class Merger:
             self.closed_through = min(marks)
             self._behind = marks.count(self.closed_through)
 
+    def take_totals(self) -> list[tuple[int, bytes]]:
+        """Remove and return the merged snapshots by pane that are not written yet."""
+        totals = self.totals
+        self.totals = []
+        return totals
+
     @property
     def collected_through(self) -> int | None:
         """The end of the newest pane that is in its windows."""
@@ -172,7 +178,7 @@ class Merger:
     def collect(self, through: int, *, keep: bool = False) -> None:
         """Move the panes that end here or before, and are closed on all partitions, into their windows.
 
-        With `keep`, add the totals that a restart needs to `totals`.
+        With `keep`, add the totals that a restart needs to those that `take_totals` returns.
         """
         if self.closed_through is None:
             return
