@@ -104,7 +104,7 @@ class Worker:
         for final in finals:
             window = final.span.window
             result = window_result(query, final.span, final.total, final.withheld, state.alerts.get(window, []))
-            state.alerts[window] = result.decision.states
+            state.put_alerts(window, result.decision.states)
             records += result.window.records
             batch[window] = final.position
         for window, position in batch.items():

@@ -11,13 +11,10 @@ from aggregator.merging import snapshot_records
 from aggregator.merging.blocks import Place
 from aggregator.merging.compaction import LatestValues
 from aggregator.merging.marks import QueryMarks
-from aggregator.merging.merger import ALL, Merger
-from aggregator.merging.name_history import NameHistory
+from aggregator.merging.merger import Merger
 from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
-from aggregator.merging.windows import order
-from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey
@@ -131,22 +128,20 @@ class SnapshotPartition:
         blocks = _blocks(records)
         for digest, versions in self._definitions.items():
             newest_states = states.get(digest, {})
-            state = QueryState(self._merger(versions, newest_states))
-            state.alerts = {window: window_state.alerts for window, window_state in newest_states.items()}
-            state.positions = {window: window_state.position for window, window_state in newest_states.items()}
-            state.state_ends = {window: position.end for window, position in state.positions.items()}
-            state.states = {window: names[digest, window] for window in newest_states}
-            state.blocks = blocks.get(digest, {})
-            state.names = _names(newest_states)
-            self.queries[digest] = state
+            self.queries[digest] = QueryState(
+                self._merger(versions, newest_states),
+                states=newest_states,
+                state_names={window: names[digest, window] for window in newest_states},
+                stored_blocks=blocks.get(digest),
+            )
         for name, key, value in records:
             self._take(name, key, value, timestamp=0)
 
         for digest, pane, parts in latest.take_panes():
-            if digest in self.queries:
-                state = self.queries[digest]
+            state = self.queries.get(digest)
+            if state is not None:
                 for key, value in parts:
-                    _put_snapshot(state, key, view_snapshot(value) if value else None)
+                    state.put_snapshot(key, view_snapshot(value) if value else None)
                 state.merger.collect(pane)
             yield
 
@@ -254,47 +249,24 @@ class SnapshotPartition:
                 if state is None:
                     self._skip(digest)
                 else:
-                    state.merger.mark(key.partition, end)
-                    state.watermark_ms = timestamp
+                    state.mark(key.partition, end, timestamp)
 
     def _has(self, key: Key, value: bytes) -> bool:
-        """Whether this worker has written or read this state or block. Then nobody needs to decode it."""
-        if not isinstance(key, StateKey | BlockKey) or (state := self.queries.get(key.digest)) is None:
+        """Whether this worker has written or read this state or block."""
+        if not isinstance(key, StateKey | BlockKey):
             return False
-        if isinstance(key, StateKey):
-            is_known = state.state_ends.get(key.window, key.end - 1) >= key.end
-            return is_known and snapshot_records.has_head(key, value)
-        return state.blocks.get(key.window, {}).get((key.scale, key.end)) == value
+        state = self.queries.get(key.digest)
+        return state is not None and state.has_read(key, value)
 
     def _take_snapshot(self, name: bytes, key: PaneKey, value: bytes | None) -> None:
         state = self.queries.get(key.digest)
         if state is None:
             self._skip(key.digest)
         elif value is None:
-            state.stored_keys.discard(key)
+            state.forget_snapshot(key)
         else:
             content = None if key.kind == "open" else self._read(name, key, value)
-            _put_snapshot(state, key, content if isinstance(content, Snapshot) else None)
-
-
-def _put_snapshot(state: QueryState, key: PaneKey, snapshot: Snapshot | None) -> None:
-    """Give a stored snapshot to its merger. None stands for an unreadable one.
-
-    Older workers also wrote snapshots of open panes. Nobody reads them. They are deleted with the others of the pane.
-    """
-    state.stored_keys.add(key)
-    partition = ALL if key.kind == "merged" else key.partition
-    if snapshot is not None:
-        state.merger.take(key.pane, partition, snapshot)
-    elif key.kind != "open":
-        state.merger.mark_unreadable(key.pane, partition)
-
-
-def _names(states: Mapping[Window, WindowState]) -> NameHistory:
-    """Return the names in the newest state. It was written last, so it has every search."""
-    spans = {window: Span(window, 0, state.position.end) for window, state in states.items() if state.names is not None}
-    newest = max(spans, key=lambda window: order(spans[window]), default=None)
-    return (states[newest].names if newest is not None else None) or NameHistory()
+            state.put_snapshot(key, content if isinstance(content, Snapshot) else None)
 
 
 def _blocks(records: Sequence[_Record]) -> dict[bytes, dict[Window, dict[Place, bytes]]]:

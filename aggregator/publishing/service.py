@@ -289,11 +289,11 @@ class PublishingService:
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
-        settled, state.settling = state.settling, []
+        settled = state.settle()
         if state.has_due_finals:
             return
         if settled and state.watermark_ms is not None:
             self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
-        state.published_through = state.merger.closed_through
+        state.note_published()
         self._due_since.pop(state, None)
         self.publisher.delete(state, state.retired_keys())

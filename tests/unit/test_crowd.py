@@ -72,8 +72,7 @@ class Worker:
                 states[key.window] = decode_state(value, versions)
         marks = max((state.marks for state in states.values()), key=lambda marks: marks.counted_through, default=None)
         positions = {window: state.position for window, state in states.items()}
-        self.state = QueryState(Merger(versions, 1, positions.items(), marks=marks), positions=positions)
-        self.state.alerts = {window: state.alerts for window, state in states.items()}
+        self.state = QueryState(Merger(versions, 1, positions.items(), marks=marks), states)
         for pane, snapshot in panes:
             if pane < through:
                 self.state.merger.take(pane, 0, snapshot)
@@ -95,7 +94,7 @@ class Worker:
             query = self.state.query_for(final.span)
             before = self.state.alerts.get(final.span.window, [])
             result = window_result(query, final.span, final.total, final.withheld, before)
-            self.state.alerts[final.span.window] = result.decision.states
+            self.state.put_alerts(final.span.window, result.decision.states)
             batch[final.span.window] = final.position
             yield from result.window.records
         for window, position in batch.items():

@@ -87,7 +87,7 @@ class World:
         for merge in self.merges:
             merge.step(Random(1), self.finals)
             for state in merge.snapshots.queries.values():
-                state.published_through = state.merger.closed_through
+                state.note_published()
                 for name in state.retired_keys():
                     self.topics.publish(merge.target, name, None)
         names = finished_definitions(
@@ -309,15 +309,15 @@ def test_the_publisher_deletes_the_snapshots_of_a_retired_definition_and_forgets
         for merge, snapshots in zip(world.merges, partitions.values(), strict=True):
             merge.snapshots = snapshots
         snapshots = partitions[home(digest, PARTITIONS)]
-        assert snapshots.queries[digest].stored_keys
+        assert snapshots.queries[digest].stored_panes
         snapshots.queries[digest].collect()
-        while snapshots.queries[digest].stored_keys:  # a round may be over before all is made
+        while snapshots.queries[digest].stored_panes:  # a round may be over before all is made
             await merging.round([snapshots.queries[digest]])
             await asyncio.sleep(0.01)
         merging.deletions.flush()
         await asyncio.sleep(0)
         merging.estimators.close()
-        assert not snapshots.queries[digest].stored_keys
+        assert not snapshots.queries[digest].stored_panes
         names = finished_definitions(world.follower.definitions, [o.source for o in world.owners], partitions.values())
         assert set(names) == {digest}
         world.follower.forget(names)

@@ -181,7 +181,7 @@ def test_unknown_keys_are_skipped():
     ]
     partition = load([(name, value) for name in odd], [(name, value) for name in odd])
     assert partition.take_unreadable_count() == 2 * len(odd)
-    assert not partition.queries[QUERY.digest].stored_keys
+    assert not partition.queries[QUERY.digest].stored_panes
     assert not finals(load([*((name, value) for name in odd), mark(100)]))
     assert load([(b"watermark|0|w", encode(Progress(closed={QUERY.digest: 1 << 60})))]).take_unreadable_count() == 1
 

@@ -164,6 +164,6 @@ def test_the_status_of_a_retired_query_is_deleted_after_its_last_final():
     merger.mark(0, end)
     list(state.finals())
     assert log.changes([state]) == [], "its last window is not published"
-    state.published_through = merger.closed_through
+    state.note_published()
     assert log.changes([state]) == [(QUERY, None)]
     assert log.changes([state]) == []

@@ -47,15 +47,16 @@ def test_the_next_end_is_the_end_of_the_final_that_comes_next(windows, seed):
             if random.random() < 0.3:
                 state.merger.take(pane, partition, snapshot(random.choice([0, 1, 7])))
     ends, predictions = [], [(0, state.next_end())]
-    marks = [0] * partitions
+    marks, settled = [0] * partitions, 0
     while min(marks) < 10_000:
         at = random.randrange(partitions)
         marks[at] += random.choice([0, 10, 50, 5000])
         state.merger.mark(at, marks[at])
         ends += [state.answer([], {}).final.span.end for _ in range(random.randint(0, 4)) if owes(state)]
         if random.random() < 0.5:
-            state.settling.clear()  # the broker acknowledged them
-        predictions.append((len(ends) - len(state.settling), state.next_end()))
+            state.settle()  # the broker acknowledged them
+            settled = len(ends)
+        predictions.append((settled, state.next_end()))
     while owes(state):
         ends.append(state.answer([], {}).final.span.end)
     assert len(ends) > 2
@@ -100,7 +101,7 @@ def test_a_closed_pane_counts_until_its_final_is_acknowledged():
     assert owes(state)
     state.answer([], {})
     assert oldest_due(versions, [], [state]) == {"q": 1015}
-    state.settling.clear()
+    state.settle()
     assert oldest_due(versions, [], [state]) == {"q": None}
 
 

@@ -157,7 +157,7 @@ class FinalPublisher:
 
     def _log_too_large(self, state: QueryState, window: Window, size: int) -> None:
         """Note that a state is too large to write. Then a restart repeats the finals since the last one."""
-        state.too_large.add(window)
+        state.note_too_large(window)
         name = state.versions.query.name
         log.warning(
             "State of query %s is too large to store (%d bytes). After a restart its last finals are published again",
