@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from aggregator.merging.merger import answer_counts
+from aggregator.merging.place_counts import answer_counts
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from aggregator.merging.merger import answer_counts
+from aggregator.merging.place_counts import answer_counts
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import METHODS

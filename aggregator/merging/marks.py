@@ -12,11 +12,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, pairwise
-from operator import add
 from typing import Any, Literal
 
 import orjson
 
+from aggregator.merging.place_counts import Count, fewest, has_reports, sum_counts
 from aggregator.records.span import all_step
 from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
@@ -25,30 +25,6 @@ from oracles.query import Query
 
 Withheld = Literal["small", "held"]
 """The reason why a window shows no values: it has too few reports, or it does not begin and end at marks."""
-
-
-Count = int | tuple[int, ...]
-"""A number of reports, or one for each level and map of unknown strings. The smallest one counts."""
-
-
-def fewest(count: Count) -> int:
-    """Return the smallest number of a count."""
-    return count if isinstance(count, int) else min(count)
-
-
-def has_reports(count: Count) -> bool:
-    """Whether any number of a count is above 0."""
-    return count > 0 if isinstance(count, int) else any(count)
-
-
-def _sum(count: Count, other: Count) -> Count:
-    if isinstance(count, int):
-        if isinstance(other, int):
-            return count + other
-        count = (count,) * len(other)  # a count that begins with 0 has no parts yet
-    if isinstance(other, int):
-        other = (other,) * len(count)
-    return tuple(map(add, count, other))
 
 
 def spans(query: Query) -> list[int]:
@@ -88,8 +64,8 @@ class Marks:
         # A stretch over several versions needs the largest crowd of them. With the newest one, a lower crowd revealed
         # smaller groups of older panes in 486 of 2,000 simulations.
         self.threshold = max(self.threshold, crowd)
-        self.count = _sum(self.count, n)
-        self.recent = {span: _sum(self.recent.get(span, 0), n) for span in lengths}
+        self.count = sum_counts(self.count, n)
+        self.recent = {span: sum_counts(self.recent.get(span, 0), n) for span in lengths}
 
     def walk(self, start: int, end: int, lengths: Sequence[int]) -> None:
         """Look for a mark among the edges in (start, end], if no report came since `start`."""

@@ -8,7 +8,6 @@ for finals, because compaction may have kept a copy of a snapshot that is later 
 
 import heapq
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -16,15 +15,14 @@ import numpy as np
 from aggregator.merging import blocks
 from aggregator.merging.blocks import BlockSpan
 from aggregator.merging.cumulative_window import CumulativeWindow, SearchWindow
-from aggregator.merging.marks import Count, QueryMarks, Withheld, fewest
+from aggregator.merging.marks import QueryMarks, Withheld
 from aggregator.merging.pane_queue import PaneStore
+from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, needs_store, order
 from aggregator.records.span import QUIET_PANES, Span
-from aggregator.tallies.group_cells import further_groups, group_count, report_counts, split, subtract
+from aggregator.tallies.group_cells import split, subtract
 from aggregator.tallies.snapshot import INCOMPLETE, PARTIAL, Snapshot, Sum, encode_snapshot, merge_snapshots
 from hubbub.definitions.versions import PublicationInterval, Versions
-from oracles.multi.attributes import Multi
-from oracles.query import Query
 from oracles.query.footprint import tally_size
 from oracles.query.settings import Window
 
@@ -341,18 +339,3 @@ class Merger:
 
 def _place(final: ClosedWindow) -> tuple[int, bool, int, int]:
     return order(final.span)
-
-
-def answer_counts(query: Query, total: Snapshot) -> list[Count]:
-    """Return how many reports answer each attribute of each group. These are the places of `QueryMarks`.
-
-    Unknown strings have one place, with a number for each level and map.
-    """
-    oracle, missing = query.oracle, 1 + further_groups(query) - group_count(total.counts, query.oracle.state_size)
-    if not isinstance(oracle, Multi):
-        return [*report_counts(total, oracle.state_size), *[0] * missing]
-    parts = split(total, oracle.state_size)
-    counts = chain.from_iterable(oracle.answering(part.counts.astype(np.int64, copy=False), part.n) for part in parts)
-    if query.strings is not None:
-        return [tuple(counts)]
-    return [*counts, *[0] * (missing * len(query.domains))]

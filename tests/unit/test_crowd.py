@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.merging.marks import QueryMarks
-from aggregator.merging.merger import Merger, answer_counts
+from aggregator.merging.merger import Merger
+from aggregator.merging.place_counts import answer_counts
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import decode_state
 from aggregator.publishing.records.decoder import decode as decode_record

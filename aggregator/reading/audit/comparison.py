@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aggregator.merging.marks import fewest
-from aggregator.merging.merger import answer_counts
+from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.records.encoder import RecordPlace

@@ -10,7 +10,8 @@ import numpy as np
 from aggregator.counting.admission.gate import Data, Gate
 from aggregator.errors import Guarantee
 from aggregator.merging.marks import QueryMarks
-from aggregator.merging.merger import Merger, answer_counts
+from aggregator.merging.merger import Merger
+from aggregator.merging.place_counts import answer_counts
 from aggregator.merging.windows import ClosedWindow
 from aggregator.reading.audit.ranges import Range
 from aggregator.tallies.clock import Clock
