@@ -8,7 +8,8 @@ from copy import deepcopy
 from itertools import islice
 
 from aggregator.counting.admission.gate import Gate
-from aggregator.merging.merger import ALL, Merger
+from aggregator.merging.merger import Merger
+from aggregator.merging.pane_parts import ALL
 from aggregator.merging.snapshot_records import decode_state, encode_state
 from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
@@ -187,10 +188,10 @@ class Reader:
         """Yield the finals, write the state after each of them, and delete the snapshots that no window needs."""
         for digest, merger in self.mergers.items():
             finals = merger.finals()
-            for pane, total in merger.totals:
+            totals = merger.take_totals()
+            for pane, total in totals:
                 self.broker.publish(("merged", digest, pane), total)
-            self.merged |= {(digest, pane) for pane, _ in merger.totals}
-            merger.totals.clear()
+            self.merged |= {(digest, pane) for pane, _ in totals}
             for final in finals:
                 name = BY_DIGEST[digest].name
                 content = final.span.start, encode_snapshot(final.total), tuple(final.withheld)

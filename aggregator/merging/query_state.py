@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Place
-from aggregator.merging.merger import ALL, Merger
+from aggregator.merging.merger import Merger
 from aggregator.merging.name_history import NameHistory, NameSearch
+from aggregator.merging.pane_parts import ALL
 from aggregator.merging.snapshot_records import WindowState, encode_state, split_state
 from aggregator.merging.stored_records import StoredBlocks, StoredPanes, StoredStates
 from aggregator.merging.windows import ClosedWindow, Position, order
