@@ -137,6 +137,7 @@ def quiet_from(window: Window, previous_end: int | None, first_start: int, start
 
 def current_start(window: Window, end: int) -> int:
     """Return the start of the longest block that is not complete at a time."""
+    # All shorter blocks of that time begin there or later, because each length divides the next one.
     return end // (LONGEST * window.size) * LONGEST * window.size
 
 

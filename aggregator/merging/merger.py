@@ -60,15 +60,15 @@ class Merger:
         """The ends of the finals that the kinds of windows have yielded, and `finals` has not."""
         self._totals: list[tuple[int, bytes]] = []
 
-        newest: dict[Window, Position] = {}
+        last_positions: dict[Window, Position] = {}
         for window, position in positions:
-            if window not in newest or position.end > newest[window].end:
-                newest[window] = position
-        self._last_ends = {window: position.end for window, position in newest.items()}
+            if window not in last_positions or position.end > last_positions[window].end:
+                last_positions[window] = position
+        self._last_ends = {window: position.end for window, position in last_positions.items()}
         """The end of the last final of each kind of window."""
-        self._kinds = [self._windows(interval, newest.get(interval.window)) for interval in versions.intervals]
+        self._kinds = [self._windows(interval, last_positions.get(interval.window)) for interval in versions.intervals]
 
-        report_ends = [position.newest for position in newest.values() if position.newest is not None]
+        report_ends = [position.newest for position in last_positions.values() if position.newest is not None]
         self.newest_report = max(report_ends or self._last_ends.values(), default=None)
         """The end of the newest closed pane with reports. After a restart at first the end of the newest final."""
 
@@ -81,6 +81,7 @@ class Merger:
         """Continue with these versions. Changes apply to panes that are not closed yet."""
         self.versions = versions
         self.marks.versions = versions
+        # Windows that continue keep their sums. New ones start with their interval.
         present = {(windows.window, windows.since): windows for windows in self._kinds}
         self._kinds = []
         for interval in versions.intervals:
@@ -123,6 +124,7 @@ class Merger:
 
     def mark_unreadable(self, pane: int, partition: int) -> None:
         """Note an unreadable closed snapshot. The windows of the pane are incomplete until a readable one comes."""
+        # After a restart the topic still has snapshots of panes that the states cover.
         if not self._is_done(pane):
             self._parts.put_unreadable(pane, partition)
 

@@ -44,8 +44,8 @@ class PaneParts:
         parts = self._panes.setdefault(pane, {})
         if partition not in parts and not _is_readable(parts.get(ALL)):
             # The flag makes the windows of the pane incomplete, because nobody knows these reports.
-            empty = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(self._cells, np.uint8))
-            parts[partition] = Part(empty, is_unreadable=True)
+            no_reports = Snapshot(0, 0, 0, INCOMPLETE, np.zeros(self._cells, np.uint8))
+            parts[partition] = Part(no_reports, is_unreadable=True)
 
     def with_reports(self) -> list[int]:
         """Return the starts of the panes with reports, in order."""

@@ -115,7 +115,7 @@ class QueryState:
         self._panes.discard(key)
 
     def has_read(self, key: StateKey | BlockKey, value: bytes) -> bool:
-        """Whether this worker has written or read this state or block. Then nobody needs to decode it."""
+        """Whether this worker has written or read this state or block, so that nobody needs to decode it."""
         return self._states.has(key, value) if isinstance(key, StateKey) else self._blocks.has(key, value)
 
     def collect(self) -> None:
@@ -281,6 +281,7 @@ class QueryState:
         """Yield the publication intervals that have windows to come."""
         end = self.published_through
         for interval in self.versions.intervals:
+            # After a restart, the windows since the last state that was small enough come again.
             if end is None or interval.until > end or interval.window in self.too_large:
                 yield interval
 
@@ -290,7 +291,7 @@ class QueryState:
         for window, interval_start, _ in self._open_intervals():
             position = self.positions.get(window)
             if position is None and interval_start == -FOR_EVER:
-                return None
+                return None  # its first window may hold any pane
             window_start = -FOR_EVER if position is None else position.end + window.step - window.size
             starts.append(max(interval_start, window_start))
         return min(starts, default=None)

@@ -1,7 +1,7 @@
 """One partition of the topic `snapshots`: its queries, from their records to their finals.
 
-The worker reads the partition from the beginning. Until the end it keeps only the newest value of each
-key. Then the mergers continue from the newest states.
+The worker reads the partition from the beginning, and up to its end it keeps only the newest value of each
+key. The mergers continue from the newest states.
 """
 
 import logging
@@ -89,6 +89,7 @@ class SnapshotPartition:
     def put(self, name: bytes | None, value: bytes | None, timestamp: int) -> None:
         """Take in one record of the topic, by any writer."""
         key = keys.decode(name)
+
         # Until the end of the partition is read, only the newest value of each key matters, and only if it is readable.
         if name is None or key is None or not self._is_valid_key(key):
             self._log_unreadable(name, "no worker writes this key")
@@ -134,9 +135,11 @@ class SnapshotPartition:
                 state_names={window: names[digest, window] for window in newest_states},
                 stored_blocks=blocks.get(digest),
             )
+        # The watermarks come before the panes, because only closed panes can enter their windows.
         for name, key, value in records:
             self._take(name, key, value, timestamp=0)
 
+        # Each pane enters its windows at once. All panes of long windows together would not fit into memory.
         for digest, pane, parts in latest.take_panes():
             state = self.queries.get(digest)
             if state is not None:
@@ -175,9 +178,9 @@ class SnapshotPartition:
     ) -> None:
         """Add a substitute for each kind of window without a readable state, up to the end in the key of its state."""
         watermarks = self._watermarks(records)
-        readable = {(digest, window) for digest, newest_states in states.items() for window in newest_states}
+        readable = {digest: set(newest_states) for digest, newest_states in states.items()}
         for _, key, _ in records:
-            if not isinstance(key, StateKey) or key.part or (key.digest, key.window) in readable:
+            if not isinstance(key, StateKey) or key.part or key.window in readable.get(key.digest, ()):
                 continue
 
             by_partition = watermarks.get(key.digest, {})

@@ -58,21 +58,25 @@ class SnapshotReader:
     async def assign(self, numbers: Collection[int], definitions: Mapping[bytes, Versions]) -> None:
         """Read the new partitions after a rebalance, and continue with the others.
 
-        Another worker may have merged a remaining partition meanwhile. Then it has written states
-        behind the last offset. This reader meets them before it publishes, and reads the partition again.
+        If another worker has merged a remaining partition meanwhile, it has written states behind the last offset.
+        This reader meets them before it publishes, and reads the partition again.
         """
         remaining = {
             p: snapshots for p, snapshots in self.partitions.items() if p in numbers and not snapshots.must_reload
         }
-        new = {p: self._partition(p, definitions) for p in numbers if p not in remaining}
-        self.partitions = remaining | new
-        self.offsets = dict.fromkeys(new, 0) | {p: self.offsets[p] for p in remaining}
+        additional = {p: self._partition(p, definitions) for p in numbers if p not in remaining}
+        self.partitions = remaining | additional
+        self.offsets = dict.fromkeys(additional, 0) | {p: self.offsets[p] for p in remaining}
+
+        # `assign` forgets the positions, also those of the remaining partitions.
         self._consumer.assign([self._at(partition) for partition in self.partitions])
         for partition in remaining:
             self._consumer.seek(self._at(partition), self.offsets[partition])
-        if unread := [self._at(partition) for partition in new]:
+        unread = [self._at(partition) for partition in additional]
+        if unread:
             await self._consumer.seek_to_beginning(*unread)
-            self._ends |= {tp.partition: end for tp, end in (await self._consumer.end_offsets(unread)).items()}
+            ends = await self._consumer.end_offsets(unread)
+            self._ends |= {tp.partition: end for tp, end in ends.items()}
 
     def _partition(self, number: int, definitions: Mapping[bytes, Versions]) -> SnapshotPartition:
         return SnapshotPartition(number, self.partition_count, definitions, self.check_states, self._store)
@@ -84,12 +88,14 @@ class SnapshotReader:
         """
         batches = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=RECORDS)
         await define()
+
         for tp, records in batches.items():
             snapshots = self.partitions[tp.partition]
             for record in records:
                 snapshots.put(record.key, record.value, record.timestamp)
             self.metrics.unread.labels(SNAPSHOTS).inc(snapshots.take_unreadable_count())
             self.offsets[tp.partition] = records[-1].offset + 1
+
         for partition, snapshots in self.partitions.items():
             # With inexact ends, the reader is at the end only when a fetch brings nothing more.
             more = not self.kafka.dialect.ends_are_exact and self._at(partition) in batches
@@ -116,12 +122,12 @@ class SnapshotReader:
 
     async def _load(self, snapshots: SnapshotPartition) -> None:
         """Load the partition in slices, so that the event loop can turn."""
-        until = time.monotonic() + SLICE
+        deadline = time.monotonic() + SLICE
         for _ in snapshots.load_in_slices():
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 self.on_slice()
                 await asyncio.sleep(0)
-                until = time.monotonic() + SLICE
+                deadline = time.monotonic() + SLICE
 
     def _at(self, partition: int) -> TopicPartition:
         return TopicPartition(self.kafka.topic(SNAPSHOTS), partition)

@@ -26,8 +26,10 @@ from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
 from oracles.query import Query
 
-_WITH_TOTAL, _BARE = 4, 5
-"""Versions of a state: of `all`, which has a total of its own, and of all other kinds of windows."""
+_WITH_TOTAL = 4
+"""The version of a state of `all`, which has a total of its own."""
+_BARE = 5
+"""The version of a state of all other kinds of windows."""
 _WITHOUT_MARKS = 2, 3
 """The same versions of an older form. Its last piece holds the windows shown last. Readers skip it."""
 _HEADS = {(2, 1), (3, 0), (_WITH_TOTAL, 1), (_BARE, 0)}
@@ -65,6 +67,7 @@ Content = WindowState | Snapshot | Mapping[bytes, int] | Block | bytes
 def read_watermarks(value: bytes) -> Mapping[bytes, int]:
     """Read the watermark of each query. All partitions that have closed the same panes write the same value."""
     ends = progress.decode(value).closed
+    # A time of the far future would close all panes to come.
     if any(abs(end) > MOST_SECONDS for end in ends.values()):
         raise ReportError("the watermark is later than all panes")
     return ends
@@ -74,26 +77,30 @@ def read_state(key: StateKey, value: bytes, versions: Versions, check: StateChec
     """Read the state of one kind of window."""
     query = versions.query
     state = decode_state(value, versions)
-    position, alerts = state.position, state.alerts
-    start, newest = position.start, position.newest
-    if position.end != key.end or abs(position.end) > MOST_SECONDS:
-        raise ReportError(f"the state ends at {position.end}, but its key says {key.end}")
-    if start is not None and newest is not None and not start <= newest <= position.end:
-        raise ReportError(f"the state goes from {start} to {position.end}, but its newest reports are at {newest}")
-    if len(alerts) not in (0, len(query.domains)):
-        raise ReportError(f"the state has {len(alerts)} attributes, but {query.name} has {len(query.domains)}")
-    check(query, alerts)
+    end = state.position.end
+    if end != key.end or abs(end) > MOST_SECONDS:
+        raise ReportError(f"the state ends at {end}, but its key says {key.end}")
+
+    start = state.position.start
+    newest_end = state.position.newest
+    if start is not None and newest_end is not None and not start <= newest_end <= end:
+        raise ReportError(f"the state goes from {start} to {end}, but its newest reports are at {newest_end}")
+
+    if len(state.alerts) not in (0, len(query.domains)):
+        raise ReportError(f"the state has {len(state.alerts)} attributes, but {query.name} has {len(query.domains)}")
+    check(query, state.alerts)
     return state
 
 
 def split_state(key: StateKey, value: bytes) -> list[Write]:
-    """Return the records of a state in their order. The parts of a large one come before the record that counts them.
+    """Return the records of a state in their order. The record of a large one has the number and the hash of its parts.
 
-    So if that record can be read, all its parts can. Its hash refuses parts of different states.
+    It comes last, so that all parts can be read if it can. The hash refuses parts of different states.
     """
     if len(value) <= PART:
         return [(key.encode(), value)]
-    parts = [value[at : at + PART] for at in range(0, len(value), PART)]
+
+    parts = [value[offset : offset + PART] for offset in range(0, len(value), PART)]
     head = _SPLIT_HEAD.pack(_SPLIT, len(parts), len(value), sha256(value).digest())
     writes: list[Write] = [(key._replace(part=number).encode(), part) for number, part in enumerate(parts, 1)]
     return [*writes, (key.encode(), head)]
@@ -108,12 +115,14 @@ def join_state(key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> byt
     """Return the bytes of a state from its first record, and from the records of its parts by their keys."""
     if not is_split(value):
         return value
+
     _, count, length, digest = _SPLIT_HEAD.unpack(value)
+    # A damaged count may be as high as 4 billion. No more parts than there are can belong to the state.
     names = [key._replace(part=number).encode() for number in range(1, min(count, len(parts)) + 1)]
-    whole = b"".join(parts.get(name, b"") for name in names)
-    if len(whole) != length or sha256(whole).digest() != digest:
+    state = b"".join(parts.get(name, b"") for name in names)
+    if len(state) != length or sha256(state).digest() != digest:
         raise ReportError(f"a split state of {length} bytes in {count} parts is not complete")
-    return whole
+    return state
 
 
 def read_block(key: BlockKey, value: bytes, versions: Versions) -> Block:
@@ -136,6 +145,7 @@ def is_valid_key(key: PaneKey | PartitionKey, versions: Versions | None, partiti
         return False
     if isinstance(key, PartitionKey):
         return key.kind == "watermark"
+
     pane = versions.query.pane if versions is not None else 1
     return key.kind in ("closed", "open", "merged") and 0 <= key.pane < MOST_SECONDS and key.pane % pane == 0
 
@@ -144,8 +154,11 @@ def has_head(key: StateKey, value: bytes) -> bool:
     """Whether a record begins like the state of its key. The rest is not checked."""
     if key.part or is_split(value):
         return True
-    is_state = len(value) >= _STATE.size and (value[0], value[1]) in _HEADS
-    return is_state and bool(_STATE.unpack_from(value)[3] == key.end)
+    return _has_state_head(value) and bool(_STATE.unpack_from(value)[3] == key.end)
+
+
+def _has_state_head(data: bytes) -> bool:
+    return len(data) >= _STATE.size and tuple(data[:2]) in _HEADS
 
 
 def encode_state(
@@ -155,53 +168,69 @@ def encode_state(
 
     `alerts` has an item for each attribute, and only unknown strings have `names`.
 
-    The record's key holds the position's end, and readers take the
-    newest state. So an old state that a frozen worker writes late does no harm, although the panes between the
-    two states are deleted.
+    The record's key holds the position's end, and readers take the newest state. An old state that a frozen worker
+    writes late does no harm then, although the panes between the two states are deleted.
     """
     total = encode_snapshot(position.total) if position.total else b""
     head = _STATE.pack(
-        *(_WITH_TOTAL if position.total else _BARE, position.total is not None, len(alerts), position.end),
-        *(position.start or 0, position.newest or 0, len(total)),
+        _WITH_TOTAL if position.total else _BARE,
+        position.total is not None,
+        len(alerts),
+        position.end,
+        position.start or 0,
+        position.newest or 0,
+        len(total),
     )
-    pieces = [*alerts, query_marks.encode(), *([] if names is None else [names.encode()])]
+
+    pieces = [*alerts, query_marks.encode()]
+    if names is not None:
+        pieces.append(names.encode())
     return head + total + b"".join(_LENGTH.pack(len(piece)) + piece for piece in pieces)
 
 
 def decode_state(data: bytes, versions: Versions) -> WindowState:
     """Return the position, the alert states and the marks, or raise a ReportError."""
-    if len(data) < _STATE.size or (data[0], data[1]) not in _HEADS or any(data[2:4]):
+    if not _has_state_head(data) or any(data[2:4]):
         raise ReportError(f"not a state record ({len(data)} bytes, version {_WITH_TOTAL} or {_BARE} expected)")
-    version, has_total, alerts, end, start, newest, length = _STATE.unpack_from(data)
-    at = _STATE.size + length
-    if not _STATE.size <= at <= len(data) or has_total != bool(length) or (not has_total and (start or newest)):
+
+    version, has_total, alert_count, end, start, newest_end, length = _STATE.unpack_from(data)
+    total_end = _STATE.size + length
+    is_inside = _STATE.size <= total_end <= len(data)
+    if not is_inside or has_total != bool(length) or (not has_total and (start or newest_end)):
         raise ReportError(f"a state record of {len(data)} bytes claims a total of {length} bytes")
-    total = _read_total(data[_STATE.size : at], versions.query) if has_total else None
-    position = Position(end, start, newest, total) if has_total else Position(end)
-    names: NameHistory | None = None
-    if versions.query.strings is None:
-        *pieces, last = _pieces(data, at, alerts + 1)
+
+    if has_total:
+        total = _read_total(data[_STATE.size : total_end], versions.query)
+        position = Position(end, start, newest_end, total)
     else:
-        *pieces, last, name_piece = _pieces(data, at, alerts + 2)
-        names = name_history.decode(name_piece)
-    return WindowState(position, pieces, None if version in _WITHOUT_MARKS else marks.decode(last, versions), names)
+        position = Position(end)
+
+    has_names = versions.query.strings is not None
+    pieces = _pieces(data, total_end, count=alert_count + 1 + has_names)
+    names = name_history.decode(pieces.pop()) if has_names else None
+    # An older worker wrote another last piece instead of the marks. Its bytes are no marks.
+    last_piece = pieces.pop()
+    query_marks = None if version in _WITHOUT_MARKS else marks.decode(last_piece, versions)
+    return WindowState(position, pieces, query_marks, names)
 
 
 def _read_total(data: bytes, query: Query) -> Snapshot:
     return decode_snapshot(data, query.oracle.state_size, further_groups(query))
 
 
-def _pieces(data: bytes, at: int, count: int) -> list[bytes]:
+def _pieces(data: bytes, offset: int, *, count: int) -> list[bytes]:
     """Return `count` pieces, each after its length, up to the end of `data`."""
     pieces: list[bytes] = []
     for _ in range(count):
-        if len(data) - at < _LENGTH.size:
+        if len(data) - offset < _LENGTH.size:
             raise ReportError(f"a state record of {len(data)} bytes ends within its {count} pieces")
-        (length,) = _LENGTH.unpack_from(data, at)
-        at += _LENGTH.size + length
-        pieces.append(data[at - length : at])
-        if at > len(data):
-            break
-    if at != len(data):
-        raise ReportError(f"a state record has {len(data)} bytes, but claims {at}")
+
+        (length,) = _LENGTH.unpack_from(data, offset)
+        offset += _LENGTH.size + length
+        pieces.append(data[offset - length : offset])
+        if offset > len(data):
+            break  # the count may be huge in a damaged record, and no piece follows
+
+    if offset != len(data):
+        raise ReportError(f"a state record has {len(data)} bytes, but claims {offset}")
     return pieces

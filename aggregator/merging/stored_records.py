@@ -119,7 +119,9 @@ class StoredBlocks:
 
     def take_all(self) -> list[bytes]:
         """Remove all blocks and return their keys."""
-        names = [self._name(window, place) for window in self._blocks for place in self._blocks[window]]
+        names: list[bytes] = []
+        for window, places in self._blocks.items():
+            names += [self._name(window, place) for place in places]
         self._blocks.clear()
         return names
 

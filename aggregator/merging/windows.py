@@ -123,6 +123,7 @@ class SizedWindows:
         while self._inside or len(self._queue):
             self._move()
             if self._end > self.until:
+                # No whole window of this interval holds these panes. They belong to the next interval.
                 self._clear()
                 self._queue.clear()
             if self._end > min(limit, self.until):
@@ -179,6 +180,7 @@ class SizedWindows:
     def _leave(self, start: int) -> None:
         """Subtract the panes before `start`."""
         if not self._hops:
+            # Tumbling windows do not overlap, so all panes leave at once, and nothing is subtracted.
             if self._inside and self._oldest < start:
                 self._clear()
             return
