@@ -73,25 +73,29 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     async with Follower(kafka) as follower:
         catalog = follower.definitions
     formats.refuse_higher(catalog.formats)
+
     fold = Fold(catalog, counts[REPORTS], log_has_time=kafka.dialect.log_has_time, limit=options.max_frame)
     for partition in range(counts[REPORTS]):
         await _read(kafka, fold, partition, catalog, options)
+
     records = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
     comparison = compare(fold, catalog, records, options.start, options.end)
     if options.start is None:
         records |= await _newest(kafka, ALERTS, counts[ALERTS])
+
     expected = comparison.expected
-    wrong = sorted(key for key in expected if not comparison.is_right(key, records.get(key)))
-    right = len(expected) - len(wrong)
-    wrong += sorted(key for key in comparison.compared if key not in expected)
-    for key in wrong[:MOST_FAULTS]:
+    faults = sorted(key for key in expected if not comparison.is_right(key, records.get(key)))
+    match_count = len(expected) - len(faults)
+    faults += sorted(key for key in comparison.compared if key not in expected)
+    for key in faults[:MOST_FAULTS]:
         fault = "differs from the log" if key in records else "is missing"
         sys.stderr.write(f"hubbub audit: {key.decode()}: {fault}\n")
-    if len(wrong) > MOST_FAULTS:
-        sys.stderr.write(f"hubbub audit: and {len(wrong) - MOST_FAULTS} more\n")
-    sys.stdout.write(f"{right} of {len(expected)} records match the log\n")
+    if len(faults) > MOST_FAULTS:
+        sys.stderr.write(f"hubbub audit: and {len(faults) - MOST_FAULTS} more\n")
+
+    sys.stdout.write(f"{match_count} of {len(expected)} records match the log\n")
     sys.stdout.write(f"not compared: {_exclusions(fold, catalog, options, comparison.incomplete)}\n")
-    return 4 if wrong else 0
+    return 4 if faults else 0
 
 
 async def _read(kafka: Kafka, fold: Fold, partition: int, catalog: Definitions, options: argparse.Namespace) -> None:
@@ -99,23 +103,27 @@ async def _read(kafka: Kafka, fold: Fold, partition: int, catalog: Definitions, 
     fetch = max(4 << 20, 2 * options.max_frame)
     async with open_log(kafka, {REPORTS: [partition]}, max_partition_fetch_bytes=fetch) as log_reader:
         await _seek(log_reader.consumer, tp, catalog, options.start)
+        trusts_all = not kafka.dialect.log_has_time
         count = 0
         async for batches in log_reader.batches_to_end(
             beyond=True, stop=lambda: options.end is not None and fold.has_passed(partition, options.end)
         ):
-            records = batches.get(tp, [])
-            trusts_all = not kafka.dialect.log_has_time
-            times = [record.timestamp if record.timestamp_type or trusts_all else UNTRUSTED for record in records]
-            fold.read(partition, [(r.offset, at, r.value) for r, at in zip(records, times, strict=True)])
-            if (count + len(records)) // PROGRESS > count // PROGRESS:
-                sys.stderr.write(f"partition {partition}: offset {records[-1].offset} of {log_reader.ends[tp]}\n")
-            count += len(records)
+            run = []
+            for record in batches.get(tp, []):
+                time = record.timestamp if record.timestamp_type or trusts_all else UNTRUSTED
+                run.append((record.offset, time, record.value))
+            fold.read(partition, run)
+
+            if (count + len(run)) // PROGRESS > count // PROGRESS:
+                sys.stderr.write(f"partition {partition}: offset {run[-1][0]} of {log_reader.ends[tp]}\n")
+            count += len(run)
 
 
 async def _seek(reader: Any, tp: TopicPartition, catalog: Definitions, start: int | None) -> None:
     """Move the reader to one hour before the first possible report of the range, by the broker's index of times."""
     if start is None:
         return
+
     skew = max((versions.skew for versions in catalog.versions.values()), default=0)
     position = (await reader.offsets_for_times({tp: max(0, start - skew - BEFORE) * 1000}))[tp]
     if position is None:
@@ -144,6 +152,9 @@ def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace, i
     if incomplete:
         names = ", ".join(sorted(incomplete))
         texts.append(f"windows of {names} from an incomplete one to the end of the next one with values")
+
     unread = [versions.query.name for versions in catalog.versions.values() if fold.through(versions) is None]
-    texts += [f"windows of {', '.join(unread)}: a partition has no record in the range"] if unread else []
-    return "; ".join([*texts, "windows that the log has not closed"])
+    if unread:
+        texts.append(f"windows of {', '.join(unread)}: a partition has no record in the range")
+    texts.append("windows that the log has not closed")
+    return "; ".join(texts)

@@ -39,6 +39,7 @@ class Comparison:
         expected = self.expected[key]
         if published == expected or published is None or key not in self.cells:
             return published == expected
+
         try:
             counts, answering = decode_maps(published, self.cells[key])
         except ReportError:
@@ -57,41 +58,64 @@ def compare(
     comparison = Comparison()
     finals: dict[bytes, dict[bytes, PublishedFinal]] = {}
     for key, value in records.items():
-        if (final := read_final(key, value)) is not None:
+        final = read_final(key, value)
+        if final is not None:
             finals.setdefault(final.digest, {})[key] = final
+
     for digest, versions in catalog.versions.items():
-        published, through = finals.get(digest, {}), fold.through(versions)
-        if through is None:
-            continue
-        incomplete = {key for key, final in published.items() if final.is_incomplete}
-        incomplete |= {key + MAPS_END for key in incomplete}
-        comparison.incomplete |= {versions.query.name} if incomplete else set()
-        last = through if end is None else min(through, end)
-        strings = versions.query.strings
-        for part in find_ranges(versions, list(published.values()), start):
-            expected = _expected_records(fold, versions, part, last)
-            comparison.expected |= {key: value for key, value in expected.items() if key not in incomplete}
-            if strings is not None:
-                comparison.cells |= {key: strings.cells for key in expected if key.endswith(MAPS_END)}
-            for key, final in published.items() if part.first is not None else ():
-                place = place_of(versions, final)
-                is_in_range = place is not None and part.has(final.span, place)
-                # Names also depend on the searches before the range, but their maps do not.
-                name = key if strings is None else key + MAPS_END
-                has_record = strings is None or name in records
-                if is_in_range and final.span.end <= last and key not in incomplete and has_record:
-                    comparison.compared.add(name)
+        closed_end = fold.through(versions)
+        if closed_end is not None:
+            last_end = closed_end if end is None else min(closed_end, end)
+            _compare_query(
+                comparison, fold, versions, finals.get(digest, {}), records=records, start=start, end=last_end
+            )
     return comparison
 
 
-def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) -> dict[bytes, bytes]:
+def _compare_query(
+    comparison: Comparison,
+    fold: Fold,
+    versions: Versions,
+    published: Mapping[bytes, PublishedFinal],
+    *,
+    records: Mapping[bytes, bytes | None],
+    start: int | None,
+    end: int,
+) -> None:
+    """Add the records of one query to a comparison, up to a time."""
+    strings = versions.query.strings
+    incomplete = {key for key, final in published.items() if final.is_incomplete}
+    incomplete |= {key + MAPS_END for key in incomplete}
+    if incomplete:
+        comparison.incomplete.add(versions.query.name)
+
+    for part in find_ranges(versions, list(published.values()), start):
+        expected = _expected_records(fold, versions, part, end)
+        comparison.expected |= {key: value for key, value in expected.items() if key not in incomplete}
+        if strings is not None:
+            comparison.cells |= {key: strings.cells for key in expected if key.endswith(MAPS_END)}
+        if part.start is None:
+            continue
+
+        for key, final in published.items():
+            # Names also depend on the searches before the range, but their maps do not.
+            name = key if strings is None else key + MAPS_END
+            has_record = strings is None or name in records
+            place = place_of(versions, final)
+            is_in_range = place is not None and part.has(final.span, place)
+            if is_in_range and final.span.end <= end and key not in incomplete and has_record:
+                comparison.compared.add(name)
+
+
+def _expected_records(fold: Fold, versions: Versions, part: Range, end: int) -> dict[bytes, bytes]:
     """Return the finals of a range by key, up to a time. The range from the start of the log also has the alerts."""
     records: dict[bytes, bytes] = {}
     results = ResultSequence()
     for final in fold.finals(versions, part):
         span = final.span
-        if span.end > last or not any(part.has(span, place) for place in range(len(part.edges))):
+        if span.end > end or not any(part.has(span, place) for place in range(len(part.edges))):
             continue
+
         query = versions.at(span.end - versions.query.pane).query
         result = results.next(query, final)
         window = result.window
@@ -99,7 +123,8 @@ def _expected_records(fold: Fold, versions: Versions, part: Range, last: int) ->
             if _is_certain(query, part, final, place):
                 records |= [record]
         records |= window.maps
-        records |= dict(result.decision.alerts) if part.first is None else {}
+        if part.start is None:
+            records |= dict(result.decision.alerts)
     return records
 
 
@@ -108,12 +133,15 @@ def _is_certain(query: Query, part: Range, final: ClosedWindow, place: RecordPla
 
     Names need all searches before them. A total needs to know which of its groups are withheld.
     """
-    if query.strings is not None and part.first is not None:
+    if query.strings is not None and part.start is not None:
         return False
+
     attributes = len(query.domains)
     if query.groups is None or place.group is not None:
         return part.has(final.span, (place.group or 0) * attributes + place.attribute)
-    counts = map(fewest, answer_counts(query, final.total)[place.attribute :: attributes])
+
+    counts = answer_counts(query, final.total)[place.attribute :: attributes]
     return all(
-        n < query.crowd or part.has(final.span, group * attributes + place.attribute) for group, n in enumerate(counts)
+        fewest(n) < query.crowd or part.has(final.span, group * attributes + place.attribute)
+        for group, n in enumerate(counts)
     )

@@ -44,12 +44,15 @@ class Fold:
         for offset, timestamp, _ in run:
             if timestamp == UNTRUSTED:
                 raise Guarantee(f"partition {partition}, offset {offset}: the record has no broker timestamp")
+
         admission = self._gates[partition].admit_records(run, self._clocks[partition])
         tallies = self._open[partition]
         for pane, (query, frames) in admission.batches.items():
             tallies.setdefault(pane, Tally.empty(query)).add(query.oracle, frames, query.max_ids)
         self._clocks[partition] = admission.clock
-        for pane in [pane for pane in tallies if definitions[pane[0]].is_late(pane[1], admission.clock)]:
+
+        late_panes = [pane for pane in tallies if definitions[pane[0]].is_late(pane[1], admission.clock)]
+        for pane in late_panes:
             self._add(pane, tallies.pop(pane).close())
 
     def _add(self, pane: Pane, snapshot: Snapshot) -> None:
@@ -67,32 +70,35 @@ class Fold:
     def has_passed(self, partition: int, end: int) -> bool:
         """Whether all panes before the time `end` are closed on a partition."""
         ends = [self.through(versions, partition) for versions in self._catalog.versions.values()]
-        return all(through is not None and through >= end for through in ends)
+        return all(closed_end is not None and closed_end >= end for closed_end in ends)
 
     def finals(self, versions: Versions, part: Range = WHOLE) -> Iterator[ClosedWindow]:
         """Yield the final windows of a definition in a range, in the order of time."""
-        through = self.through(versions)
-        if through is None:
+        end = self.through(versions)
+        if end is None:
             return
-        if part.until is not None:
-            through = min(through, part.until)
+        if part.end is not None:
+            end = min(end, part.end)
+
         merger = Merger(versions, 1, marks=self._marks(versions, part))
         for pane, snapshot in self._panes(versions):
-            if (part.first is None or pane >= part.first) and pane < through:
+            if (part.start is None or pane >= part.start) and pane < end:
                 merger.take(pane, 0, snapshot)
-        merger.mark(0, through)
+        merger.mark(0, end)
         yield from merger.finals()
 
     def _marks(self, versions: Versions, part: Range) -> QueryMarks | None:
         """Return the marks at the edges of a range, up to the last edge. None stands for those of the whole log."""
-        if part.first is None:
+        if part.start is None:
             return None
-        marks = QueryMarks.lost(versions, part.first)
+
+        marks = QueryMarks.lost(versions, part.start)
         edges = sorted((edge, place) for place, edge in enumerate(part.edges) if edge is not None)
         for pane, snapshot in self._panes(versions):
+            # An edge is a mark before the reports that follow it, so the restart comes before their pane.
             while edges and edges[0][0] <= pane:
                 marks.restart(*edges.pop(0))
-            if edges and pane >= part.first:
+            if edges and pane >= part.start:
                 marks.count(pane, answer_counts(versions.query, snapshot))
         for edge in edges:
             marks.restart(*edge)

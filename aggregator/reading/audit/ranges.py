@@ -1,7 +1,7 @@
 """The ranges of time that an audit can compare, for one definition.
 
-The audit has no state from before its range, and it cannot count records that the log lost. So its walk of marks
-starts again after such a gap, at an edge that is a mark for certain: the end of the next final that shows values.
+The audit has no state from before its range, and it cannot count records that the log lost. After such a gap, its walk
+of marks starts again at an edge that is a mark for certain: the end of the next final that shows values.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,45 +40,61 @@ class PublishedFinal(NamedTuple):
 
 def read_final(key: bytes, value: bytes | None) -> PublishedFinal | None:
     """Read a record of the topic `estimates`, or return None if its key is no final's. Anybody may write there."""
-    if (final := _final_of_key(key)) is None:
+    final = _final_of_key(key)
+    if final is None:
         return None
     try:
         record = decode(value or b"")
     except ValueError:
         return final
-    about = bytes.fromhex(record.digest), record.span.window, record.span.end, record.group, record.attribute
-    belongs = about == (final.digest, final.span.window, final.span.end, final.group, final.attribute)
+
+    # A record of another final under this key would give the flags of that final.
+    belongs = (
+        bytes.fromhex(record.digest) == final.digest
+        and record.span.window == final.span.window
+        and record.span.end == final.span.end
+        and record.group == final.group
+        and record.attribute == final.attribute
+    )
     return final._replace(span=record.span, flags=record.flags) if belongs and record.final else final
 
 
 def _final_of_key(key: bytes) -> PublishedFinal | None:
     try:
-        _, digest, kind, size, step, end, *rest = key.decode().split("|")
+        _, digest_text, kind, size, step, end, *names = key.decode().split("|")
         window = Window(cast(Kind, kind), int(size), int(step))
-        span, of = Span(window, int(end) - window.size, int(end)), bytes.fromhex(digest)
+        span = Span(window, int(end) - window.size, int(end))
+        digest = bytes.fromhex(digest_text)
     except ValueError:
         return None
-    group = value_in_key(rest[0]) if rest else None
-    names = rest if group is None else rest[1:]
-    is_final = kind in get_args(Kind) and not names[1:] and all(each.startswith("a:") for each in names)
-    return PublishedFinal(of, span, group, names[0].removeprefix("a:") if names else None, None) if is_final else None
+
+    group = value_in_key(names[0]) if names else None
+    if group is not None:
+        names = names[1:]
+    if kind not in get_args(Kind) or len(names) > 1 or not all(name.startswith("a:") for name in names):
+        return None
+    attribute = names[0].removeprefix("a:") if names else None
+    return PublishedFinal(digest, span, group, attribute, flags=None)
 
 
 class Range(NamedTuple):
     """A range of time in which windows can be compared."""
 
-    first: int | None
+    start: int | None
     """The start of the first pane whose reports are all counted, or None for the start of the log."""
     edges: Sequence[int | None]
     """The edge from which the windows of each place are compared, or None if there is none. See QueryMarks."""
-    until: int | None
+    end: int | None
     """The end of the last pane whose reports are all counted, or None for the end of the log."""
 
     def has(self, span: Span, place: int) -> bool:
         """Whether the window of a place can be compared. `all` needs the start of the log."""
+        if self.end is not None and span.end > self.end:
+            return False
+        if span.window.kind == "all":
+            return self.start is None
         edge = self.edges[place]
-        is_counted = self.first is None if span.window.kind == "all" else edge is not None and span.start >= edge
-        return is_counted and (self.until is None or span.end <= self.until)
+        return edge is not None and span.start >= edge
 
 
 def find_ranges(versions: Versions, finals: Sequence[PublishedFinal], start: int | None) -> list[Range]:
@@ -87,34 +103,39 @@ def find_ranges(versions: Versions, finals: Sequence[PublishedFinal], start: int
     `finals` are the published finals of the definition. `start` is the start of the audit, or None for that of the log.
     """
     pane = versions.query.pane
-    first = None if start is None else -(-start // pane) * pane
-    gaps = [gap for gap in _gaps(finals) if first is None or gap[1] > first]
-    starts, ends = [first, *(end for _, end in gaps)], [*(start for start, _ in gaps), None]
-    ranges = (
-        Range(since, _edges(versions, finals, since, until), until) for since, until in zip(starts, ends, strict=True)
-    )
-    return [each for each in ranges if any(edge is not None for edge in each.edges)]
+    first_pane = None if start is None else -(-start // pane) * pane
+    gaps = [gap for gap in _gaps(finals) if first_pane is None or gap[1] > first_pane]
+
+    starts = [first_pane, *(gap_end for _, gap_end in gaps)]
+    ends = [*(gap_start for gap_start, _ in gaps), None]
+    ranges = [
+        Range(range_start, _edges(versions, finals, range_start, range_end), range_end)
+        for range_start, range_end in zip(starts, ends, strict=True)
+    ]
+    return [part for part in ranges if any(edge is not None for edge in part.edges)]
 
 
 def _edges(
-    versions: Versions, finals: Sequence[PublishedFinal], first: int | None, until: int | None
+    versions: Versions, finals: Sequence[PublishedFinal], start: int | None, end: int | None
 ) -> list[int | None]:
     """Return the first certain mark of each place from a pane on. With `crowd = 1` every edge is a mark."""
     count = len(versions.query.domains) * (1 + further_groups(versions.query))
-    if first is None or all(version.query.crowd == 1 for version in versions.versions):
-        return [-FOR_EVER if first is None else first] * count
+    if start is None or all(version.query.crowd == 1 for version in versions.versions):
+        return [-FOR_EVER if start is None else start] * count
+
     # The walk needs the reports since the newest multiple of each span, except the longest one.
-    shorter = {span for version in versions.versions for span in spans(version.query)[1:]}
+    shorter_spans = {1}
+    for version in versions.versions:
+        shorter_spans.update(spans(version.query)[1:])
+
     marks: dict[int | None, int] = {}
     for final in finals:
-        end, place = final.span.end, place_of(versions, final)
+        edge = final.span.end
         has_values = final.flags is not None and WITHHELD.keys().isdisjoint(final.flags)
-        if (
-            has_values
-            and all(end // span * span >= first for span in (*shorter, 1))
-            and (until is None or end <= until)
-        ):
-            marks[place] = min(end, marks.get(place, end))
+        is_inside = all(edge // span * span >= start for span in shorter_spans) and (end is None or edge <= end)
+        if has_values and is_inside:
+            place = place_of(versions, final)
+            marks[place] = min(edge, marks.get(place, edge))
     return [marks.get(place) for place in range(count)]
 
 
@@ -125,10 +146,14 @@ def place_of(versions: Versions, final: PublishedFinal) -> int | None:
     """
     names: list[str | None] = [attribute.name for attribute in versions.query.attributes]
     names = names or [None]
-    groups = versions.at(final.span.end - versions.query.pane).query.groups
-    is_known = final.group in (NO_GROUP, *(() if groups is None else groups.values))
-    if final.attribute not in names or is_known != (groups is not None):
+    if final.attribute not in names:
         return None
+
+    groups = versions.at(final.span.end - versions.query.pane).query.groups
+    known_groups = (NO_GROUP,) if groups is None else (NO_GROUP, *groups.values)
+    if (final.group in known_groups) != (groups is not None):
+        return None
+
     group = 0 if groups is None else groups.number(final.group or NO_GROUP)
     return group * len(names) + names.index(final.attribute)
 
@@ -137,10 +162,11 @@ def _gaps(finals: Sequence[PublishedFinal]) -> list[Stretch]:
     """Return the stretches that may have lost records: in an incomplete final, and in no complete one."""
     incomplete = [final.span for final in finals if final.is_incomplete]
     complete = [final.span for final in finals if final.flags is not None and not final.is_incomplete]
+
     # Once `all` is incomplete, it stays so. Only the first such window says where records are missing.
-    since_start = sorted((span for span in incomplete if span.window.kind == "all"), key=itemgetter(2))[:1]
+    cumulative = sorted((span for span in incomplete if span.window.kind == "all"), key=itemgetter(2))[:1]
     sized = [span for span in incomplete if span.window.kind != "all"]
-    suspects = _union((span.start, span.end) for span in (*sized, *since_start))
+    suspects = _union((span.start, span.end) for span in (*sized, *cumulative))
     return list(_difference(suspects, _union((span.start, span.end) for span in complete)))
 
 
@@ -157,16 +183,18 @@ def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 def _difference(stretches: Sequence[Stretch], others: Sequence[Stretch]) -> Iterator[Stretch]:
     """Yield the time of `stretches` that is in none of `others`. Both are disjoint and in order."""
-    at = 0
+    index = 0
     for start, end in stretches:
-        rest = start
-        while at < len(others) and others[at][1] <= rest:
-            at += 1
-        for other_start, other_end in others[at:]:
+        position = start
+        # Both are in order, so a stretch of `others` that lies behind is never looked at again.
+        while index < len(others) and others[index][1] <= position:
+            index += 1
+
+        for other_start, other_end in others[index:]:
             if other_start >= end:
                 break
-            if other_start > rest:
-                yield rest, other_start
-            rest = max(rest, other_end)
-        if rest < end:
-            yield rest, end
+            if other_start > position:
+                yield position, other_start
+            position = max(position, other_end)
+        if position < end:
+            yield position, end
