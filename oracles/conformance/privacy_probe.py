@@ -84,25 +84,41 @@ def probe(
         raise ParameterError("an oracle has no periods: pass a query, which says how its clients repeat themselves")
     if isinstance(query, Query) and query.answers == "fresh" and periods > query.charges:
         raise ParameterError(f"a client is silent after {query.charges} answers: use at most so many periods")
+
+    # A fair coin of its own for each line. If a client could guess it from the line's number, the bound would be wrong.
     rng = np.random.default_rng(seed)
     kinds = list(_kinds(o, query, periods, rng))
     lines = reports // periods
-    kind, first = rng.integers(0, len(kinds), lines), rng.integers(0, 2, lines).astype(np.bool_)
+    kind = rng.integers(0, len(kinds), lines)
+    is_first = rng.integers(0, 2, lines).astype(np.bool_)
     pair = rng.integers(0, _PAIRS, lines)
-    inputs = np.array([[kinds[i].pairs[j % len(kinds[i].pairs)] for j in range(_PAIRS)] for i in range(len(kinds))])
-    values = inputs[kind, pair, np.where(first, 0, 1)]
+    inputs = np.array([candidate.padded_pairs() for candidate in kinds])
+    values = inputs[kind, pair, np.where(is_first, 0, 1)]
+
     lines_of_values = values if periods > 1 else values[:, 0]
     output = client(o.texts(lines_of_values) if isinstance(o, ProbedStrings) else lines_of_values)
     outputs = _checked(o, np.asarray(output), lines, periods)
-    search, alpha = np.arange(lines) < lines // 2, (1.0 - confidence) / len(kinds)
+
+    # One half finds an event and the other counts it. On one half, the best of many events would look too good.
+    for_search = np.arange(lines) < lines // 2
+    # Each kind has its part of the error (Bonferroni), because the worst of all findings is reported.
+    alpha = (1.0 - confidence) / len(kinds)
     findings = []
-    for number, about in enumerate(kinds):
-        trials = [
-            _trial(o, about, inputs[number, j], outputs[mine], first[mine], search[mine])
-            for j in range(len(about.pairs))
-            if (mine := (kind == number) & (pair % len(about.pairs) == j)).any()
-        ]
-        findings.append(_judge(trials, about.claim, alpha))
+    for number, tested in enumerate(kinds):
+        trials = []
+        for j in range(len(tested.pairs)):
+            chosen = (kind == number) & (pair % len(tested.pairs) == j)
+            if chosen.any():
+                trial = _trial(
+                    o,
+                    tested,
+                    inputs[number, j],
+                    reports=outputs[chosen],
+                    is_first=is_first[chosen],
+                    for_search=for_search[chosen],
+                )
+                trials.append(trial)
+        findings.append(_judge(trials, tested.claim, alpha))
     return max(findings, key=lambda finding: finding.epsilon_low - finding.claim)
 
 
@@ -119,7 +135,7 @@ def _subject(query: Query | Oracle | Slots) -> Subject:
 def _judge(trials: list[Trial], claim: float, alpha: float) -> Finding:
     events = best_events(trials, alpha)
     counts = [event.count() for event in events]
-    guesses = Guesses(sum(each.right for each in counts), sum(each.wrong for each in counts))
+    guesses = Guesses(sum(count.right for count in counts), sum(count.wrong for count in counts))
     text = "; ".join(f"{event.trial.name} by {event.feature}" for event in events)
     return Finding(epsilon_bound(guesses, alpha), claim, text or "nothing tells them apart", guesses)
 
@@ -133,6 +149,10 @@ class _Kind:
     by_class: bool
     """Whether the claim needs histories whose classes repeat at the same times."""
 
+    def padded_pairs(self) -> list[Ints]:
+        """Return as many pairs as any kind has. The first ones come again if there are fewer."""
+        return [self.pairs[j % len(self.pairs)] for j in range(_PAIRS)]
+
 
 def _kinds(o: Subject, query: Query | Oracle | Slots, periods: int, rng: np.random.Generator) -> Iterator[_Kind]:
     """Yield pairs of constant inputs, then of inputs that go round two and three values."""
@@ -140,12 +160,15 @@ def _kinds(o: Subject, query: Query | Oracle | Slots, periods: int, rng: np.rand
     for distinct in (1, 2, 3):
         if distinct > min(periods, o.size):
             return
+
         claim = o.epsilon
         if answers == "life":
             claim = o.bound(distinct)
         elif answers == "fresh" and isinstance(query, Query):
             claim = o.epsilon * periods
-        pairs = [np.stack([each[np.arange(periods) % distinct] for each in two]) for two in _pairs(o, distinct, rng)]
+
+        cycle = np.arange(periods) % distinct
+        pairs = [np.stack([values[cycle] for values in pair]) for pair in _pairs(o, distinct, rng)]
         yield _Kind(pairs, claim, answers == "life" and distinct > 1)
 
 
@@ -157,11 +180,16 @@ def _pairs(o: Subject, distinct: int, rng: np.random.Generator) -> list[tuple[In
         pairs = [(own, own + 1), (size - 2 + own, size - 1 + own)]
     else:
         pairs = [(own, own[::-1]), (size - 1 - own, own)]
+
     while len(pairs) < _PAIRS:
-        first, second = (rng.choice(size, distinct, replace=False) for _ in range(2))
-        if not np.array_equal(first, second):
-            pairs.append((first, second))
-    return list({(tuple(one), tuple(two)): (one, two) for one, two in pairs if not np.array_equal(one, two)}.values())
+        one_side = rng.choice(size, distinct, replace=False)
+        other_side = rng.choice(size, distinct, replace=False)
+        if not np.array_equal(one_side, other_side):
+            pairs.append((one_side, other_side))
+
+    # In a small domain both ends are one pair, and a value may be its own mirror image.
+    different = [(left, right) for left, right in pairs if not np.array_equal(left, right)]
+    return list({(tuple(left), tuple(right)): (left, right) for left, right in different}.values())
 
 
 def _checked(o: Subject, reports: Any, lines: int, periods: int) -> Reports:
@@ -169,31 +197,36 @@ def _checked(o: Subject, reports: Any, lines: int, periods: int) -> Reports:
     shape = (lines, periods, o.width) if periods > 1 else (lines, o.width)
     if reports.dtype != np.uint8 or reports.shape != shape:
         raise ReportError(f"reports must be uint8 of shape {shape}, got {reports.dtype} of shape {reports.shape}")
-    whole: Reports = reports.reshape(lines, periods, o.width)
-    bad = o.check(np.ascontiguousarray(whole.reshape(-1, o.width)))
-    if bad is not None:
-        raise ReportError(f"line {bad // periods + 1}, report {bad % periods + 1} is malformed", bad)
-    return whole
+
+    by_period: Reports = reports.reshape(lines, periods, o.width)
+    index = o.check(np.ascontiguousarray(by_period.reshape(-1, o.width)))
+    if index is not None:
+        raise ReportError(f"line {index // periods + 1}, report {index % periods + 1} is malformed", index)
+    return by_period
 
 
-def _trial(o: Subject, kind: _Kind, inputs: Ints, reports: Reports, first: Flags, search: Flags) -> Trial:
+def _trial(o: Subject, kind: _Kind, inputs: Ints, *, reports: Reports, is_first: Flags, for_search: Flags) -> Trial:
     periods = reports.shape[1]
     labels = {"its bytes": _hashes(reports)}
     labels |= {f"bit {i} of its first report": bit for i, bit in enumerate(_bits(reports[:, 0]))}
-    sides = [[support(o, reports[:, t], int(each[t])) for t in range(periods)] for each in inputs]
-    supports = [[one for one, _ in each] for each in sides if each[0][0] is not None]
-    if len(supports) == 2:
-        both = np.array(supports, np.int64)
+
+    sides = [[support(o, reports[:, t], int(values[t])) for t in range(periods)] for values in inputs]
+    # Oracles of numbers support no single value.
+    if all(side[0][0] is not None for side in sides):
+        both = np.array([[supports for supports, _ in side] for side in sides], np.int64)
+        # All periods together would have more labels than a sample can fill.
         steps = [both[0, t] * 2 + both[1, t] for t in range(min(periods, _TUPLE))]
         labels["its support"] = _joined(steps, 4)
         if periods > 1:
             labels["how often it supports them"] = (both[0] - both[1]).sum(axis=0) + periods
             labels["its support and classes"] = _with_distances(steps, sides)
-    same = _same_pattern(sides) if kind.by_class else None
-    if same is not None:
-        labels = {name: np.where(same, each, -1) for name, each in labels.items()}
+
+    # The claim for life holds for histories whose classes repeat alike. Other lines allow no guess.
+    if kind.by_class:
+        is_same = _same_pattern(sides)
+        labels = {name: np.where(is_same, label, -1) for name, label in labels.items()}
     names = repr if isinstance(o, Oracle) else o.name
-    return Trial(_named(inputs, names), first, search, labels)
+    return Trial(_named(inputs, names), is_first, for_search, labels)
 
 
 def _with_distances(steps: list[Ints], sides: list[list[tuple[Any, Any]]]) -> Ints:
@@ -204,25 +237,27 @@ def _with_distances(steps: list[Ints], sides: list[list[tuple[Any, Any]]]) -> In
 
 def _same_pattern(sides: list[list[tuple[Any, Any]]]) -> Flags:
     """Whether the classes of both histories repeat at the same times. Rows do not depend on the values."""
-    one, two = (np.stack([classes for _, classes in side]) for side in sides)
-    same: Flags = np.ones(one.shape[1], np.bool_)
-    for t in range(min(len(one), _TUPLE)):
-        same &= ((one == one[t]) == (two == two[t])).all(axis=0)
-    return same
+    left, right = (np.stack([classes for _, classes in side]) for side in sides)
+    is_same: Flags = np.ones(left.shape[1], np.bool_)
+    for t in range(min(len(left), _TUPLE)):
+        is_same &= ((left == left[t]) == (right == right[t])).all(axis=0)
+    return is_same
 
 
 def support(o: Subject, reports: Reports, value: int) -> tuple[Flags | None, Ints]:
     """Return whether each report supports a value, and the value's class under the rows of the report."""
     if isinstance(o, ProbedStrings):
-        supports, classes = np.zeros(len(reports), np.bool_), np.zeros(len(reports), np.int64)
+        supports = np.zeros(len(reports), np.bool_)
+        classes = np.zeros(len(reports), np.int64)
         for part in o.parts(reports, value):
-            mine, of_part = support(o.cell_oracle, part.reports, part.cell)
-            supports[part.rows], classes[part.rows] = mine, of_part
+            supports[part.rows], classes[part.rows] = support(o.cell_oracle, part.reports, part.cell)
         return supports, classes
+
     if isinstance(o, Hashing):
         buckets, rows = o.unpack(reports)
         classes = o.classify(np.full(len(reports), value, np.int64), rows)
         return buckets == classes, classes
+
     classes = np.full(len(reports), value, np.int64)
     if isinstance(o, Grr):
         return _integers(reports) == value, classes
@@ -248,6 +283,7 @@ def _hashes(reports: Reports) -> Ints:
     sums = np.zeros(len(flat), np.uint64)
     for column, factor in zip(flat.T, factors, strict=True):
         sums += column * factor
+    # High bits, since the lowest bit of a sum of products depends on the lowest bits of the bytes alone.
     return (sums >> np.uint64(40)).astype(np.int64) % _HASHES
 
 
