@@ -1,8 +1,8 @@
 """Evidence against a claim: an event that tells two inputs apart. One half of a sample finds it, the other counts it.
 
 Each line of a sample has one of two inputs, by a fair coin. A guess looks at the reports only, and may be absent. If
-the reports are epsilon-LDP, each guess is right with a probability of at most e/(e + 1), whatever was guessed before.
-So the number of right guesses bounds epsilon from below.
+the reports are epsilon-LDP, each guess is right with a probability of at most e/(e + 1), whatever was guessed before,
+so the number of right guesses bounds epsilon from below.
 """
 
 import math
@@ -58,11 +58,12 @@ class Event:
     def count(self) -> Guesses:
         """Count the guesses on the half that did not choose the event."""
         trial = self.trial
-        lines = ~trial.for_search & (trial.labels[self.feature] >= 0)
-        votes = self.votes[np.minimum(trial.labels[self.feature][lines], len(self.votes) - 1)]
-        first = trial.first[lines]
-        right = int((votes == np.where(first, 1, -1)).sum())
-        return Guesses(right, int((votes != 0).sum()) - right)
+        labels = trial.labels[self.feature]
+        lines = ~trial.for_search & (labels >= 0)
+        votes = self.votes[np.minimum(labels[lines], len(self.votes) - 1)]
+        is_first = trial.first[lines]
+        right_guesses = int((votes == np.where(is_first, 1, -1)).sum())
+        return Guesses(right_guesses, int((votes != 0).sum()) - right_guesses)
 
 
 def epsilon_bound(guesses: Guesses, alpha: float) -> float:
@@ -75,19 +76,20 @@ def epsilon_bound(guesses: Guesses, alpha: float) -> float:
 
 def best_events(trials: Sequence[Trial], alpha: float) -> list[Event]:
     """Return the best event of each trial, for those trials that give the largest bound together."""
-    events = sorted(
-        (event for trial in trials if (event := best_event(trial, alpha))),
-        key=lambda event: epsilon_bound(event.forecast, alpha),
-        reverse=True,
-    )
-    most, best = 0, -1.0
-    right = wrong = 0.0
+    events = [event for event in (best_event(trial, alpha) for trial in trials) if event]
+    events.sort(key=lambda event: epsilon_bound(event.forecast, alpha), reverse=True)
+
+    # One count of all guesses gives a tighter bound than a test for each trial, but weak events would dilute it.
+    count = 0
+    highest_bound = -1.0
+    total = Guesses(0.0, 0.0)
     for number, event in enumerate(events, start=1):
-        right, wrong = right + event.forecast.right, wrong + event.forecast.wrong
-        bound = epsilon_bound(Guesses(right, wrong), alpha)
-        if bound > best:
-            most, best = number, bound
-    return events[:most]
+        total = Guesses(total.right + event.forecast.right, total.wrong + event.forecast.wrong)
+        bound = epsilon_bound(total, alpha)
+        if bound > highest_bound:
+            count = number
+            highest_bound = bound
+    return events[:count]
 
 
 def best_event(trial: Trial, alpha: float) -> Event | None:
@@ -96,14 +98,19 @@ def best_event(trial: Trial, alpha: float) -> Event | None:
     if not len(lines):
         return None
     factor = (~trial.for_search).sum() / len(lines)
+    is_first = trial.first[lines]
+
     events = []
     for feature, labels in trial.labels.items():
-        own, first = labels[lines], trial.first[lines]
-        counts = np.array([_counts(own[half::2], first[half::2], int(labels.max(initial=0)) + 1) for half in (0, 1)])
-        for limit, sides in _limits(counts.sum(axis=0)):
+        own = labels[lines]
+        size = int(labels.max(initial=0)) + 1
+        counts = np.array([_counts(own[half::2], is_first[half::2], size) for half in (0, 1)])
+        total = counts.sum(axis=0)
+        # A quarter would forecast its own luck if it chose the votes and counted them.
+        for limit, sides in _limits(total):
             halves = [_judged(_votes(counts[half], limit, sides), counts[1 - half]) for half in (0, 1)]
             forecast = Guesses(*np.sum(halves, axis=0)).scaled(factor)
-            events.append(Event(trial, feature, _votes(counts.sum(axis=0), limit, sides), forecast))
+            events.append(Event(trial, feature, _votes(total, limit, sides), forecast))
     return max(events, key=lambda event: epsilon_bound(event.forecast, alpha), default=None)
 
 
@@ -116,14 +123,18 @@ def _counts(labels: Ints, first: Flags, size: int) -> Ints:
 def _limits(counts: Ints) -> Iterator[tuple[float, tuple[int, ...]]]:
     """Yield limits of the likelihood ratio, and the inputs for which an event may speak."""
     ratios = np.abs(_ratios(counts))[counts.sum(axis=0) > 0]
-    if len(ratios):
-        for limit in np.unique(np.quantile(ratios, np.linspace(0.0, 1.0, _STEPS), method="lower")):
-            for sides in ((1, -1), (1,), (-1,)):
-                yield float(limit), sides
+    if not len(ratios):
+        return
+
+    # An event that speaks for one input only is better if the other one never gives such a label.
+    for limit in np.unique(np.quantile(ratios, np.linspace(0.0, 1.0, _STEPS), method="lower")):
+        for sides in ((1, -1), (1,), (-1,)):
+            yield float(limit), sides
 
 
 def _ratios(counts: Ints) -> Floats:
     """Return the logarithm of each label's likelihood ratio. Rare labels count less."""
+    # Half a report more of each: a label with one report would have an infinite ratio.
     ratios: Floats = np.log((counts[0] + 0.5) / (counts[1] + 0.5))
     return ratios
 
@@ -135,5 +146,5 @@ def _votes(counts: Ints, limit: float, sides: tuple[int, ...]) -> Ints:
 
 
 def _judged(votes: Ints, counts: Ints) -> tuple[float, float]:
-    right = counts[0][votes > 0].sum() + counts[1][votes < 0].sum()
-    return float(right), float(counts[:, votes != 0].sum() - right)
+    right_guesses = counts[0][votes > 0].sum() + counts[1][votes < 0].sum()
+    return float(right_guesses), float(counts[:, votes != 0].sum() - right_guesses)
