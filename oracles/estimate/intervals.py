@@ -1,6 +1,6 @@
 """Intervals of shares: of one value, of a set, of a difference.
 
-If counts are dense this is the score interval, whose exact coverage is 94.4% or more. Otherwise it holds all
+If counts are dense this is the score interval, whose exact coverage is 94.4% or more. If they are sparse it holds all
 shares that an exact test does not refute, or a bound if only the variance of a set is known. Their coverage is
 95% or more. Tests: enumeration in tests/unit/test_exact.py and test_coverage.py.
 """
@@ -69,18 +69,23 @@ def listed_level(rows: int, size: int) -> float:
     >>> listed_level(10, 500), listed_level(0, 500)
     (0.999, 0.95)
     """
-    return 1.0 - (1.0 - LEVEL) * rows / size if 0 < rows < size else LEVEL
+    if not 0 < rows < size:
+        return LEVEL
+    return 1.0 - (1.0 - LEVEL) * rows / size
 
 
 def of_values(estimate: Counted, positions: Ints | slice, level: float, *, cut: bool) -> Ends:
     """Return the interval of each of these values alone, limited to [0, 1] if `cut`."""
-    n, oracle = estimate.n_independent, estimate.oracle
+    n = estimate.n_independent
+    oracle = estimate.oracle
     if not n or dense(n, oracle.p, oracle.q):
         score = estimate.noise.interval(estimate.shares[positions], level)
         return _cut(score) if cut else score
-    counts, place, _ = distinct(estimate.counts[positions])
+
+    # A search for each distinct count. Sparse domains have many values and few counts.
+    counts, places, _ = distinct(estimate.counts[positions])
     low, high = _of_sparse(estimate, counts, level)
-    return low[place], high[place]
+    return low[places], high[places]
 
 
 def _of_sparse(estimate: Counted, counts: Ints, level: float) -> Ends:
@@ -91,11 +96,17 @@ def _of_sparse(estimate: Counted, counts: Ints, level: float) -> Ends:
 
 def of_set(estimate: Counted, positions: Ints, counts: Ints) -> Ends:
     """Return the interval of the share of a set, for each of these summed counts."""
-    n, oracle, values = estimate.n_independent, estimate.oracle, len(positions)
+    n = estimate.n_independent
+    oracle = estimate.oracle
+    values = len(positions)
     tail = (1.0 - LEVEL) / 2.0
+
+    # The sum of values that reports support together is far from normal, even with a large variance.
     if varied(oracle, values, n) and not oracle.clumped(positions, n):
         shares = (counts / estimate.n - values * oracle.q) / oracle.gap
         return _cut(estimate.set_noise(values).interval(shares, LEVEL))
+
+    # Of a sample (smp) only the law of one trial a report is known: the trials of one client are not independent.
     law = oracle.set_law(values)
     if law is not None and (law[0] == 1 or estimate.population is None):
         return _cut(_inverted(estimate, counts, SetLaw(*law), tail))
@@ -104,32 +115,44 @@ def of_set(estimate: Counted, positions: Ints, counts: Ints) -> Ends:
 
 def varied(oracle: Pure, values: int, n: int) -> bool:
     """Whether the summed count of a set varies by ten or more at every share."""
-    return min(oracle.set_variance(n, values, share) for share in (0.0, 1.0)) * (n * oracle.gap) ** 2 >= DENSE
+    # A variance is linear in the share, so its least value is at one of the ends.
+    variance = min(oracle.set_variance(n, values, share) for share in (0.0, 1.0))
+    return variance * (n * oracle.gap) ** 2 >= DENSE
 
 
 def of_difference(estimate: Counted, first: Ints, last: Ints) -> tuple[Floats, Floats, Floats, Floats]:
     """Return each difference of two shares (first minus last), its standard error, and both ends.
 
-    If counts are sparse, the ends follow from the intervals of both values, each at half the error. So they
-    hold for every dependence of the two values.
+    If counts are sparse, the ends follow from the intervals of both values. They hold for every dependence of the two
+    values, because each interval has half the error.
     """
-    n, oracle, same = estimate.n_independent, estimate.oracle, first == last
-    f, g = estimate.shares[first], estimate.shares[last]
-    share, stderr = f - g, np.where(same, 0.0, difference_error(estimate, f, g))
+    n = estimate.n_independent
+    oracle = estimate.oracle
+    is_same = first == last
+    f = estimate.shares[first]
+    g = estimate.shares[last]
+    share = f - g
+    # Rounding would leave a value a small error towards itself.
+    stderr = np.where(is_same, 0.0, difference_error(estimate, f, g))
+
     reach = quantile((1.0 - LEVEL) / 2.0) * stderr
-    low, high = share - reach, share + reach
+    low = share - reach
+    high = share + reach
     if n and not dense(n, oracle.p, oracle.q):
         counts = estimate.counts
-        least, most = _of_sparse(estimate, counts[first], (1.0 + LEVEL) / 2.0)
-        fewest, highest = _of_sparse(estimate, counts[last], (1.0 + LEVEL) / 2.0)
-        low, high = np.where(same, low, least - highest), np.where(same, high, most - fewest)
+        first_low, first_high = _of_sparse(estimate, counts[first], (1.0 + LEVEL) / 2.0)
+        last_low, last_high = _of_sparse(estimate, counts[last], (1.0 + LEVEL) / 2.0)
+        low = np.where(is_same, low, first_low - last_high)
+        high = np.where(is_same, high, first_high - last_low)
     return share, stderr, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
 
 def difference_error(estimate: Counted, f: Floats, g: Floats) -> Floats:
     """Return the standard error of the difference of two shares."""
-    f, g = f.clip(0.0, 1.0), g.clip(0.0, 1.0)
+    f = f.clip(0.0, 1.0)
+    g = g.clip(0.0, 1.0)
     variance = estimate.noise.variance(f) + estimate.noise.variance(g) - 2.0 * estimate.covariance.pair(f, g)
+    # The law is that of shares within the simplex. Noisy shares can lie outside, where it may be negative.
     error: Floats = np.sqrt(np.maximum(variance, 0.0))
     return error
 
@@ -139,12 +162,17 @@ def _inverted(estimate: Counted, counts: Ints, law: SetLaw, tail: float) -> Ends
     from oracles.kernels.exact import interval, rates
 
     n = estimate.n_independent
-    down, up = estimate.scaled(counts), estimate.scaled(counts, up=True)
+    lower_counts = estimate.scaled(counts)
+    upper_counts = estimate.scaled(counts, up=True)
+
+    # The clients of a sample (smp) are drawn, so the number that holds a value is random too: one binomial.
     if estimate.population is not None:
-        low, high = ((rate - law.q) / (law.p - law.q) for rate in rates(down, up, n, tail))
+        low, high = ((rate - law.q) / (law.p - law.q) for rate in rates(lower_counts, upper_counts, n, tail))
         return low, high
-    least, most = interval(down, up, n, law.p, law.q, tail, law.trials * n)
-    return least / n, most / n
+    fewest, most_holders = interval(
+        lower_counts, upper_counts, n=n, p=law.p, q=law.q, level=tail, trials=law.trials * n
+    )
+    return fewest / n, most_holders / n
 
 
 def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
@@ -155,19 +183,25 @@ def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
     from oracles.kernels.bounds import bennett
     from oracles.kernels.exact import least
 
-    n, oracle = estimate.n_independent, estimate.oracle
-    holders, noise, every = estimate.population or n, estimate.set_noise(values), n * oracle.gap
-    rest, own = values * oracle.q, oracle.p + (values - 1) * oracle.q
+    n = estimate.n_independent
+    oracle = estimate.oracle
+    holders = estimate.population or n
+    noise = estimate.set_noise(values)
+    full_gain = n * oracle.gap
+    # The expected supports of a report: by one that holds no value of the set, and by one that holds a value.
+    rest = values * oracle.q
+    own = oracle.p + (values - 1) * oracle.q
 
     def bound(count: Ints, holding: Ints, *, below: bool) -> Floats:
         share = holding / holders
-        ahead = count - n * rest - every * share
-        variance = every**2 * noise.variance(share)
-        return bennett(-ahead if below else ahead, variance, own if below else values - rest)
+        excess = count - n * rest - full_gain * share
+        variance = full_gain**2 * noise.variance(share)
+        return bennett(-excess if below else excess, variance, own if below else values - rest)
 
-    down, up = estimate.scaled(counts), estimate.scaled(counts, up=True)
-    low = least(lambda holding: bound(down, holding, below=False) > tail, len(counts), holders)
-    past = least(lambda holding: bound(up, holding, below=True) <= tail, len(counts), holders)
+    lower_counts = estimate.scaled(counts)
+    upper_counts = estimate.scaled(counts, up=True)
+    low = least(lambda holding: bound(lower_counts, holding, below=False) > tail, len(counts), holders)
+    past = least(lambda holding: bound(upper_counts, holding, below=True) <= tail, len(counts), holders)
     return np.minimum(low, holders) / holders, np.maximum(past - 1, 0) / holders
 
 
