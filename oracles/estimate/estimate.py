@@ -1,8 +1,8 @@
 """Estimates: the shares that a tally gives, and how sure they are.
 
 The formulas hold for every *pure* oracle: a report supports its own value with probability p and any other one
-with probability q. All steps after the support counts (estimates, intervals, thresholds, methods) need no more.
-So they work for every oracle and for each of several attributes. Errors count the `n_independent` reports,
+with probability q. All steps after the support counts (estimates, intervals, thresholds, methods) work for every
+oracle and for each of several attributes, because they need no more. Errors count the `n_independent` reports,
 shares all `n`.
 """
 
@@ -85,12 +85,14 @@ class Estimate:
     @cached_property
     def covariance(self) -> Covariance:
         """Covariance of two errors, from the variance of the sum of two values."""
-        n, noise = self.n_independent, self.noise
+        n = self.n_independent
+        noise = self.noise
         if not n:
             return Covariance(noise, float("nan"), float("nan"))
-        flat, at_one = (
-            (self.oracle.set_variance(n, 2, share) - 2.0 * noise.a - noise.b * share) / 2.0 for share in (0.0, 1.0)
-        )
+
+        # Var(u + v) = Var(u) + Var(v) + 2 Cov(u, v), at sums of both shares of 0 and of 1.
+        flat = (self.oracle.set_variance(n, 2, 0.0) - 2.0 * noise.a) / 2.0
+        at_one = (self.oracle.set_variance(n, 2, 1.0) - 2.0 * noise.a - noise.b) / 2.0
         return Covariance(noise, flat, at_one - flat)
 
     @property
@@ -143,7 +145,9 @@ class Estimate:
     def significance(self, family_error: float = 0.05) -> float | None:
         """Return the critical count as a share."""
         c = self.critical(family_error)
-        return None if c is None else (c / self.n_independent - self.oracle.q) / self.oracle.gap
+        if c is None:
+            return None
+        return (c / self.n_independent - self.oracle.q) / self.oracle.gap
 
     def detectable(self, family_error: float = 0.05) -> float | None:
         """Return the share that is significant with probability 0.9, or None if not even 1 is."""
@@ -177,12 +181,16 @@ class Estimate:
 
         if not 0.0 <= threshold <= 1.0:
             raise ParameterError(f"threshold must be a share between 0 and 1, got {threshold!r}")
-        n, oracle = self.n_independent, self.oracle
+        n = self.n_independent
+        oracle = self.oracle
         if not n:
             return np.ones(len(supports))
+
         counts = self.scaled(supports, up=below)
+        # Whether a client of a sample (smp) holds the value is random too, so the count is one binomial.
         if self.population is not None or not threshold:
             return binomial_tail(counts, n, oracle.q + threshold * oracle.gap, below=below)
+        # 1e-9 of a client: n times a share like 0.07 can miss its integer by the last bit.
         own = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))
         return two_binomials_tail(counts, own, oracle.p, n - own, oracle.q, below=below)
 
@@ -190,6 +198,7 @@ class Estimate:
         """Return support counts scaled to n_independent reports, rounded away from significance."""
         if self.n_independent == self.n:
             return counts
+        # Two numbers of 32 bits and more overflow int64. Python's integers do not, and are slower.
         fits = self.n.bit_length() + self.n_independent.bit_length() < 63
         products = counts.astype(np.int64 if fits else object) * self.n_independent
         result: Ints = (-(-products // self.n) if up else products // self.n).astype(np.int64)
@@ -212,16 +221,23 @@ class Estimate:
         size = self.oracle.size
         if not self.n_independent:
             return float("nan"), float("nan"), float("nan"), float("nan")
+
+        # All shares of the truth sum to 1, so the smaller side has the smaller error.
         if 2 * len(positions) > size:
-            rest = np.setdiff1d(np.arange(size), positions)
-            others, error, least, most = self.of_set(rest) if len(rest) else (0.0, 0.0, 0.0, 0.0)
-            return 1.0 - others, error, 1.0 - most, 1.0 - least
+            complement = np.setdiff1d(np.arange(size), positions)
+            share, stderr, low, high = 0.0, 0.0, 0.0, 0.0
+            if len(complement):
+                share, stderr, low, high = self.of_set(complement)
+            return 1.0 - share, stderr, 1.0 - high, 1.0 - low
+
         share = float(self.shares[positions].sum())
-        low, high = intervals.of_set(self, positions, np.array([self.counts[positions].sum()]))
-        return share, float(np.sqrt(self.set_noise(len(positions)).variance(share))), float(low[0]), float(high[0])
+        stderr = float(np.sqrt(self.set_noise(len(positions)).variance(share)))
+        lows, highs = intervals.of_set(self, positions, np.array([self.counts[positions].sum()]))
+        return share, stderr, float(lows[0]), float(highs[0])
 
     def difference(self, u: int | str, v: int | str) -> tuple[float, float, float, float]:
         """Return the share of u minus that of v, its standard error and both ends of its 95% interval."""
+        # A set holds each value once, so two equal values are read as one.
         first, last = self._positions([u] if u == v else [u, v])[[0, -1]]
         share, stderr, low, high = intervals.of_difference(self, first[None], last[None])
         return float(share[0]), float(stderr[0]), float(low[0]), float(high[0])
@@ -234,24 +250,31 @@ class Estimate:
         """Return the first and last possible ranks of the values at valid positions."""
         from oracles.kernels.tails import binomial_tail
 
-        size, n = len(self.shares), self.n_independent
+        size = len(self.shares)
+        n = self.n_independent
         if not n:
             return np.ones(len(positions), np.int64), np.full(len(positions), size, np.int64)
-        counts, place, many = self.distinct
+
+        # A test against each of the other values, in both directions (Bonferroni).
+        counts, places, multiplicities = self.distinct
         level = _RANK_ERROR / (2 * (size - 1))
         if n * self.oracle.q >= DENSE:
-            shares, z = self.oracle.shares(counts, self.n), quantile(level)
+            shares = self.oracle.shares(counts, self.n)
+            z = quantile(level)
 
             def is_above(u: Ints, v: Ints) -> Flags:
-                above: Flags = shares[u] - shares[v] >= z * intervals.difference_error(self, shares[u], shares[v])
-                return above
-        else:  # of the reports that support exactly one of two equal values, at most half support each
-            less, more = self.scaled(counts), self.scaled(counts, up=True)
+                proved: Flags = shares[u] - shares[v] >= z * intervals.difference_error(self, shares[u], shares[v])
+                return proved
+
+        else:
+            # Of the reports that support exactly one of two equal values, at most half support each.
+            lower_counts = self.scaled(counts)
+            upper_counts = self.scaled(counts, up=True)
 
             def is_above(u: Ints, v: Ints) -> Flags:
-                return binomial_tail(less[u], less[u] + more[v], 0.5) <= level
+                return binomial_tail(lower_counts[u], lower_counts[u] + upper_counts[v], 0.5) <= level
 
-        return ranks(many, place[positions], is_above)
+        return ranks(multiplicities, places[positions], is_above)
 
     @cached_property
     def distinct(self) -> Distinct:
@@ -260,7 +283,8 @@ class Estimate:
 
     def set_noise(self, values: int) -> Noise:
         """Return the error law of the sum of this many values."""
-        at_zero, at_one = (self.oracle.set_variance(self.n_independent, values, share) for share in (0.0, 1.0))
+        at_zero = self.oracle.set_variance(self.n_independent, values, 0.0)
+        at_one = self.oracle.set_variance(self.n_independent, values, 1.0)
         return Noise(at_zero, at_one - at_zero, self._sampling)
 
     def _positions(self, values: Sequence[int | str] | ArrayLike) -> Ints:
@@ -275,30 +299,39 @@ def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Fl
     not hide small ones. Without a panel, or if too little is known, both errors count as independent. If clients
     answer by tables, the two errors of a client whose class changed can be negatively correlated, which counts too.
     """
-    shares, (one, two) = after.shares - before.shares, (before, after)
-    if not (one.n_independent and two.n_independent):
+    shares = after.shares - before.shares
+    if not (before.n_independent and after.n_independent):
         return shares, np.full(len(shares), np.nan)
-    own = one.noise.variance(one.shares) + two.noise.variance(two.shares)
-    size, least = len(shares), min(one.n_independent, two.n_independent)
+
+    independent_variance = before.noise.variance(before.shares) + after.noise.variance(after.shares)
+    size = len(shares)
+    fewest = min(before.n_independent, after.n_independent)
     if panel and after.oracle.excludes:
-        own += _exclusion(after, least, one.shares, two.shares)
-    measurable = panel and size >= _PANEL and after.oracle.one_value and one.population is two.population is None
-    if not measurable:
-        return shares, np.sqrt(own)
+        independent_variance += _exclusion(after, fewest, before.shares, after.shares)
+    is_measurable = panel and size >= _PANEL and after.oracle.one_value
+    if not is_measurable or before.population is not None or after.population is not None:
+        return shares, np.sqrt(independent_variance)
+
+    # The median of the square of a normal deviate is 0.45494 times its variance. The factor allows for the error of
+    # a median of `size` values, 95% to one side: too small a variance would prove changes that are none.
     panel_variance = (1.0 + 1.645 * np.sqrt(5.44 / size)) * float(np.median(shares**2)) / 0.45494
-    if panel_variance * (least * after.oracle.gap) ** 2 < DENSE:
-        return shares, np.sqrt(own)
-    own_part = sum(max(e.noise.b, 0.0) * np.clip(e.shares, 0.0, 1.0) for e in (one, two))
-    return shares, np.sqrt(np.minimum(min(one.noise.a + two.noise.a, panel_variance) + own_part, own))
+    # With a smaller variance of the changed counts they are not normal, and the median says nothing.
+    if panel_variance * (fewest * after.oracle.gap) ** 2 < DENSE:
+        return shares, np.sqrt(independent_variance)
+
+    own_part = sum(max(e.noise.b, 0.0) * np.clip(e.shares, 0.0, 1.0) for e in (before, after))
+    rare_variance = min(before.noise.a + after.noise.a, panel_variance)
+    return shares, np.sqrt(np.minimum(rare_variance + own_part, independent_variance))
 
 
 def _exclusion(estimate: Estimate, n: int, before: Floats, after: Floats) -> Floats:
     """Return the variance that a table adds to changes, if all `n` clients change their class.
 
-    A changed class moves to another bucket. So the supports of a value in two windows have the covariance of the
-    supports of two values in one report: zero for most oracles, negative for grr and full.
+    The supports of a value in two windows have the covariance of the supports of two values in one report, because a
+    changed class moves to another bucket. It is zero for most oracles, and negative for grr and full.
     """
     law = replace(estimate, n_independent=n, population=None).covariance
     f = np.clip(before, 0.0, 1.0) + np.clip(after, 0.0, 1.0)
+    # Only a negative covariance counts. A positive one would make errors smaller, which nobody has to believe.
     extra: Floats = np.maximum(-2.0 * (law.flat + law.tilt * f), 0.0)
     return extra
