@@ -34,7 +34,7 @@ POINTS, WEIGHTS = np.polynomial.legendre.leggauss(8)
 class Corner:
     """A place around which a sum needs care."""
 
-    at: float
+    place: float
     reach: float
     """Distance up to which nodes are needed, 0 if the corner is out of sight."""
     width: float
@@ -49,37 +49,40 @@ def nodes(corners: Sequence[Corner]) -> tuple[Floats, Floats]:
     """
     pieces = []
     for lower, upper in pairwise(corners):
-        between = upper.at - lower.at
-        if between <= 2 * EXACT:
-            pieces.append((np.arange(lower.at + 0.5, upper.at), np.ones(int(between))))
+        distance = upper.place - lower.place
+        # Two corners so near share all integers between them. Two ramps would count some twice.
+        if distance <= 2 * EXACT:
+            pieces.append((np.arange(lower.place + 0.5, upper.place), np.ones(int(distance))))
             continue
-        meet = max(lower.reach, upper.reach) > between / 2
+
+        meet = max(lower.reach, upper.reach) > distance / 2
         if lower.reach or meet:
-            offset, weight = _ramp(between / 2 if meet else lower.reach, lower.width)
-            pieces.append((lower.at + offset, weight))
+            offset, weight = _ramp(distance / 2 if meet else lower.reach, lower.width)
+            pieces.append((lower.place + offset, weight))
         if upper.reach or meet:
-            offset, weight = _ramp(between / 2 if meet else upper.reach, upper.width)
-            pieces.append((upper.at - offset[::-1], weight[::-1]))
-    return np.concatenate([at for at, _ in pieces]), np.concatenate([weight for _, weight in pieces])
+            offset, weight = _ramp(distance / 2 if meet else upper.reach, upper.width)
+            pieces.append((upper.place - offset[::-1], weight[::-1]))
+    return np.concatenate([points for points, _ in pieces]), np.concatenate([weight for _, weight in pieces])
 
 
 def _ramp(length: float, width: float) -> tuple[Floats, Floats]:
     """Return offsets from a corner up to `length`, and weights: integers, then panels up to `width` wide."""
-    whole = np.arange(EXACT, dtype=np.float64) + 0.5
+    integers = np.arange(EXACT, dtype=np.float64) + 0.5
     ones = np.ones(EXACT)
     if length <= EXACT:
-        return whole, ones
+        return integers, ones
+
     # A sum is the integral from half a step before the first term, plus the slope there over 24.
     ones[-2:] += -1 / 24, 1 / 24
     straight = min(max(EXACT, width / (GROWTH - 1.0)), length)
-    growing = EXACT * (straight / EXACT) ** np.linspace(
-        0, 1, 1 + int(np.ceil(np.log(straight / EXACT) / np.log(GROWTH)))
-    )
+    growing_count = 1 + int(np.ceil(np.log(straight / EXACT) / np.log(GROWTH)))
+    growing = EXACT * (straight / EXACT) ** np.linspace(0, 1, growing_count)
     even = np.linspace(straight, length, 1 + int(np.ceil((length - straight) / width)))
     edges = np.concatenate([growing, even[1:]])
+
     half: Floats = np.diff(edges)[:, None] / 2
     panels = edges[:-1, None] + half * (1.0 + POINTS)
-    return np.concatenate([whole, panels.ravel()]), np.concatenate([ones, (half * WEIGHTS).ravel()])
+    return np.concatenate([integers, panels.ravel()]), np.concatenate([ones, (half * WEIGHTS).ravel()])
 
 
 @dataclass(frozen=True)
@@ -127,9 +130,9 @@ class Law(ABC):
         del s
         return [self.lowest, self.n]
 
-    def width(self, s: float, at: float) -> float:
-        """Return the width of the widest panel near `at` on which the law times N(0, s^2) is smooth."""
-        del at
+    def width(self, s: float, place: float) -> float:
+        """Return the width of the widest panel near `place` on which the law times N(0, s^2) is smooth."""
+        del place
         return 2.0 * s
 
     def corners(self, inner: Sequence[float]) -> list[float]:
@@ -140,12 +143,15 @@ class Law(ABC):
     def nodes(self) -> tuple[Floats, Floats]:
         """Return nodes and weights that sum over the whole law."""
         reach, width = self.body()
-        return nodes([Corner(at, reach, width) for at in self.corners([np.floor(self.centre) + 0.5])])
+        # Half-way between integers near the centre: a sharp law lies there, far from both ends.
+        centre = np.floor(self.centre) + 0.5
+        return nodes([Corner(place, reach, width) for place in self.corners([centre])])
 
     @cached_property
     def _log_total(self) -> float:
-        at, weight = self.nodes()
-        terms = self.log_weight(at)
+        points, weight = self.nodes()
+        terms = self.log_weight(points)
+        # The largest term becomes 1, or the sum of a steep law would be 0.
         top = terms.max()
         return float(top + np.log((weight * np.exp(terms - top)).sum()))
 
@@ -165,9 +171,10 @@ class PowerLaw(Law):
 
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
         """Return bounds. Below the lower one even the law's value at 1 cannot outweigh the noise."""
-        near = np.clip(y, 1.0, self.n)
-        down = np.sqrt(2.0 * (37.0 + max(self.exponent, 0.0) * np.log(near)))
-        return near - down * s - 2.0, near + 10.0 * s + 2.0
+        nearest = np.clip(y, 1.0, self.n)
+        # exp(-37) is below 1e-16, so the counts left out are beyond the last digit of a sum.
+        deviations = np.sqrt(2.0 * (37.0 + max(self.exponent, 0.0) * np.log(nearest)))
+        return nearest - deviations * s - 2.0, nearest + 10.0 * s + 2.0
 
     @property
     def centre(self) -> float:
@@ -178,8 +185,8 @@ class PowerLaw(Law):
 
     @cached_property
     def mean(self) -> float:
-        at, weight = self.nodes()
-        return float((weight * np.exp(self.log_pmf(at)) * at).sum())
+        points, weight = self.nodes()
+        return float((weight * np.exp(self.log_pmf(points)) * points).sum())
 
 
 @dataclass(frozen=True)
@@ -198,16 +205,17 @@ class Gaussian(Law):
         return s / float(np.hypot(1.0, s / self.sd))
 
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
-        near = np.clip(y + (self.mean - y) / (1.0 + (self.sd / s) ** 2), 0.0, self.n)
-        around = 10.0 * self._posterior(s) + 2.0
-        return near - around, near + around
+        nearest = np.clip(y + (self.mean - y) / (1.0 + (self.sd / s) ** 2), 0.0, self.n)
+        reach = 10.0 * self._posterior(s) + 2.0
+        return nearest - reach, nearest + reach
 
     def turns(self, s: float) -> list[float]:
+        # At these y the mode, y + (mean - y) / (1 + (sd/s)^2), reaches an end of the range.
         pull = (s / self.sd) ** 2
         return [-pull * self.mean, self.n + pull * (self.n - self.mean)]
 
-    def width(self, s: float, at: float) -> float:
-        del at
+    def width(self, s: float, place: float) -> float:
+        del place
         return 2.0 * self._posterior(s)
 
     @property
@@ -231,9 +239,10 @@ class Laplace(Law):
         return -np.abs(k - self.mean) / self.scale
 
     def window(self, y: Floats, s: float) -> tuple[Floats, Floats]:
-        most = s * s / self.scale
-        near = np.clip(y - np.clip(y - self.mean, -most, most), 0.0, self.n)
-        return near - 10.0 * s - 2.0, near + 10.0 * s + 2.0
+        # The law pulls a count towards its mean by at most s^2/scale, the slope of its logarithm times s^2.
+        most_pull = s * s / self.scale
+        nearest = np.clip(y - np.clip(y - self.mean, -most_pull, most_pull), 0.0, self.n)
+        return nearest - 10.0 * s - 2.0, nearest + 10.0 * s + 2.0
 
     def kinks(self) -> list[float]:
         return [np.floor(self.mean) + 0.5]
@@ -247,6 +256,7 @@ class Laplace(Law):
         return self.mean
 
     def body(self) -> tuple[float, float]:
+        # exp(-45) is 3e-20, beyond the last digit of a sum.
         return 45.0 * self.scale, np.inf
 
 
@@ -267,16 +277,16 @@ class Poisson(Law):
             from scipy.special import wrightomega
 
         mode = s * s * wrightomega(np.log(self.mean / (s * s)) + y / (s * s))
-        near = np.clip(mode, 0.0, self.n)
-        down = np.minimum(10.0 * s, np.sqrt(80.0 * near))
-        up = np.minimum(10.0 * s, 14.0 + np.sqrt(200.0 + 80.0 * near))
-        return near - down - 2.0, near + up + 2.0
+        nearest = np.clip(mode, 0.0, self.n)
+        down = np.minimum(10.0 * s, np.sqrt(80.0 * nearest))
+        up = np.minimum(10.0 * s, 14.0 + np.sqrt(200.0 + 80.0 * nearest))
+        return nearest - down - 2.0, nearest + up + 2.0
 
     def turns(self, s: float) -> list[float]:
         return [0.0, self.n + s * s * float(np.log(self.n / self.mean))]
 
-    def width(self, s: float, at: float) -> float:
-        return min(2.0 * s, float(np.sqrt(max(at, EXACT))))
+    def width(self, s: float, place: float) -> float:
+        return min(2.0 * s, float(np.sqrt(max(place, EXACT))))
 
     @property
     def centre(self) -> float:
