@@ -19,39 +19,49 @@ def project(x: Floats, total: float = 1.0, lean: float = 0.0) -> Floats:
     """
     if total <= 0.0:
         return np.zeros_like(x)
-    y, largest = x, float(x.max())
+    y = x
+    largest = float(x.max())
     if abs(largest) > 1.0:  # only values near the largest stay, and for these the shift is exact
-        y, largest, total = x - largest, 0.0, max(total + lean * largest, _LEAST)
+        total = max(total + lean * largest, _LEAST)
+        y = x - largest
+        largest = 0.0
+
     size = len(y)
-    level, highest = (largest - total) / (1.0 + lean), (size * largest - total) / (size + lean)
+    level = (largest - total) / (1.0 + lean)
+    highest = (size * largest - total) / (size + lean)
     if size > 4 * _SAMPLE:
-        some = y[:: size // _SAMPLE].copy()
+        sample = y[:: size // _SAMPLE].copy()
         # A level that is too low costs less: the values above it include all that count.
         target = 1.1 * total
-        level = min(_level(some, target * len(some) / size, 0.0, largest - target), highest)
+        level = min(_level(sample, target * len(sample) / size, 0.0, largest - target), highest)
     level = _level(y, total, lean, level)
-    above = y - level
-    return np.maximum(above, 0.0, out=above)
+    excess = y - level
+    return np.maximum(excess, 0.0, out=excess)
 
 
 def _level(y: Floats, total: float, lean: float, level: float) -> float:
     """Return the root, by steps from any level that has values above it.
 
-    The sum above a level is convex in the level. So from anywhere a step ends at or below the root. From there
+    From anywhere a step ends at or below the root, because the sum above a level is convex in the level. From there
     each step leaves fewer values above, until the set is the right one.
     """
-    before, below = len(y) + 1, False
+    candidates = len(y) + 1
+    is_below = False
     while True:
-        above = y > level
-        count = int(np.count_nonzero(above))
-        if not 0 < count < before:
+        is_above = y > level
+        count = int(np.count_nonzero(is_above))
+        # The same set again has the same root, so the level is found.
+        if not 0 < count < candidates:
             return level
-        few = y[above] if 5 * count < len(y) else y  # copying more costs more than a pass over all
-        excess = _excess(few, level) - total - lean * level
+
+        values = y[is_above] if 5 * count < len(y) else y  # copying more costs more than a pass over all
+        excess = _excess(values, level) - total - lean * level
         level += excess / (count + lean)
-        if below or excess >= 0.0:
-            y, before = few, count
-        below = True
+        # A step from above the root can leave values out that the next one needs.
+        if is_below or excess >= 0.0:
+            y = values
+            candidates = count
+        is_below = True
 
 
 def _excess(y: Floats, level: float) -> float:

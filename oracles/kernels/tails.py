@@ -21,6 +21,7 @@ _ROOT = np.sqrt(2.0 * np.pi)
 def binomial_tail(counts: Ints, n: int | Ints, p: float | Floats, *, below: bool = False) -> Floats:
     """Return P(X >= count), or with `below` P(X <= count), for X of Bin(n, p), by the incomplete beta function."""
     c = counts.astype(np.float64)
+    # At 0 and n the beta function is not defined. 1e-300 keeps its arguments valid until the ends are put in.
     with np.errstate(invalid="ignore"):
         if below:
             tail = special.betainc(np.maximum(n - c, 1e-300), c + 1.0, 1.0 - p)
@@ -43,18 +44,23 @@ def two_binomials_tail(
     together = np.asarray(k + m)
     if not counts.size or not together.size:
         return np.zeros(np.broadcast(counts, together).shape)
-    n, empty = int(together.flat[0]), np.equal(k, 0)
-    alone, rate = empty | np.equal(m, 0), np.where(empty, q, p)
-    if alone.all():
+
+    n = int(together.flat[0])
+    is_first_empty = np.equal(k, 0)
+    is_single = is_first_empty | np.equal(m, 0)
+    rate = np.where(is_first_empty, q, p)
+    if is_single.all():
         return binomial_tail(counts, n, rate)
     if n < FEW:
         joint: Floats = _joint_tails(n, float(p), float(q))[k, np.minimum(np.maximum(counts, 0), n + 1)]
         return joint
-    far = np.where(alone, 1, k)
-    tail = _saddlepoint(counts, far, p, n - far, q)
-    if alone.any():
-        x, alone, rate = np.broadcast_arrays(counts, alone, rate)
-        tail[alone] = binomial_tail(x[alone], n, rate[alone])
+
+    # The saddlepoint of an empty binomial divides by 0, so these places get a 1 there until the exact tail replaces it.
+    successes = np.where(is_single, 1, k)
+    tail = _saddlepoint(counts, successes, p, n - successes, q)
+    if is_single.any():
+        x, is_single, rate = np.broadcast_arrays(counts, is_single, rate)
+        tail[is_single] = binomial_tail(x[is_single], n, rate[is_single])
     return tail
 
 
@@ -79,22 +85,28 @@ def _law(n: int, p: float) -> Floats:
 
 def _saddlepoint(counts: Ints, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> Floats:
     n = k + m
-    inside = (counts > 0) & (counts <= n)
-    x = np.where(inside, counts, 1).astype(np.float64) - 0.5
+    is_inside = (counts > 0) & (counts <= n)
+    # Half a count less: the continuity correction of a tail that includes its count.
+    x = np.where(is_inside, counts, 1).astype(np.float64) - 0.5
     u, s = _saddle(x, k, p, m, q)
+
     growth = np.expm1(u)
     cumulant = k * np.log1p(p * growth) + m * np.log1p(q * growth)
-    own, other = p * s / (1.0 - p + p * s), q * s / (1.0 - q + q * s)
-    spread = np.sqrt(k * own * (1.0 - own) + m * other * (1.0 - other))
+    own_rate = p * s / (1.0 - p + p * s)
+    other_rate = q * s / (1.0 - q + q * s)
+    spread = np.sqrt(k * own_rate * (1.0 - own_rate) + m * other_rate * (1.0 - other_rate))
+
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         w = np.sign(u) * np.sqrt(np.maximum(2.0 * (u * x - cumulant), 0.0))
         v = 2.0 * np.sinh(u / 2.0) * spread
         density = np.exp(-w * w / 2.0) / _ROOT
-        far = special.ndtr(-w) + density * (1.0 / v - 1.0 / w)
+        tail = special.ndtr(-w) + density * (1.0 / v - 1.0 / w)
+
     # The formula is 0/0 around the mean. Its limit, the Edgeworth expansion, is as good there.
-    is_near = np.abs(w) < 1e-3
-    tail = np.where(is_near, _edgeworth(x, k, p, m, q), far) if is_near.any() else far
-    return np.where(inside, tail.clip(0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
+    is_central = np.abs(w) < 1e-3
+    if is_central.any():
+        tail = np.where(is_central, _edgeworth(x, k, p, m, q), tail)
+    return np.where(is_inside, tail.clip(0.0, 1.0), np.where(counts <= 0, 1.0, 0.0))
 
 
 def _edgeworth(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> Floats:
@@ -107,16 +119,20 @@ def _edgeworth(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats
 
 def _saddle(x: Floats, k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> tuple[Floats, Floats]:
     """Return u and exp(u) at which the tilted law has mean x: the positive root of a quadratic."""
-    a, b = p / (1.0 - p), q / (1.0 - q)
-    second = a * b * (k + m - x)
-    first = k * a + m * b - x * (a + b)
-    root = np.sqrt(first * first + 4.0 * second * x)
+    # With the odds a and b of both rates the mean is x if quadratic s^2 + linear s = x.
+    a = p / (1.0 - p)
+    b = q / (1.0 - q)
+    quadratic = a * b * (k + m - x)
+    linear = k * a + m * b - x * (a + b)
+    root = np.sqrt(linear * linear + 4.0 * quadratic * x)
     with np.errstate(divide="ignore", invalid="ignore"):  # in the form that is not used
-        s = np.where(first > 0, 2.0 * x / (first + root), (root - first) / (2.0 * second))
+        s = np.where(linear > 0, 2.0 * x / (linear + root), (root - linear) / (2.0 * quadratic))
     return np.log(s), s
 
 
 def _moments(k: Ints, p: float | Floats, m: Ints, q: float | Floats) -> tuple[Floats, Floats, Floats]:
-    own, other = p * (1.0 - p), q * (1.0 - q)
+    own_variance = p * (1.0 - p)
+    other_variance = q * (1.0 - q)
     mean = k * p + m * q
-    return mean, k * own + m * other, k * own * (1.0 - 2.0 * p) + m * other * (1.0 - 2.0 * q)
+    variance = k * own_variance + m * other_variance
+    return mean, variance, k * own_variance * (1.0 - 2.0 * p) + m * other_variance * (1.0 - 2.0 * q)
