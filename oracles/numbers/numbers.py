@@ -49,7 +49,9 @@ class Scale:
     @cached_property
     def edges(self) -> Floats:
         """Lower edges of all bins and the upper edge of the last, each rounded once from 60 exact digits."""
-        low, high = Decimal(self.low), Decimal(self.high)
+        # Logarithms of floats differ between processors. Two clients would then put one number into two bins.
+        low = Decimal(self.low)
+        high = Decimal(self.high)
         if self.kind == LINEAR:
             step = _DIGITS.divide(_DIGITS.subtract(high, low), self.bins)
             exact = [_DIGITS.add(low, _DIGITS.multiply(step, i)) for i in range(self.bins)]
@@ -79,14 +81,17 @@ class Scale:
     def quantile(self, cdf: Floats, share: float) -> float:
         """Return a quantile, linear within its bin, from the shares of the numbers up to each bin."""
         place = int(np.argmax(cdf >= share))
-        before = cdf[place - 1] if place else 0.0
-        part = (share - before) / (cdf[place] - before)
+        share_below = cdf[place - 1] if place else 0.0
+        part = (share - share_below) / (cdf[place] - share_below)
         return float(self.edges[place] + part * (self.edges[place + 1] - self.edges[place]))
 
     def bounds(self, start: float, end: float) -> tuple[int, int]:
         """Return the bins from that of `start` to before that of `end`, or to the last if `end` is `high` or more."""
-        first = int(self.positions([start])[0])
-        return first, self.bins if end >= self.high else int(self.positions([end])[0])
+        first_bin = int(self.positions([start])[0])
+        # `high` itself counts in the last bin, like all numbers beyond it.
+        if end >= self.high:
+            return first_bin, self.bins
+        return first_bin, int(self.positions([end])[0])
 
 
 class Quantity(NamedTuple):
@@ -161,7 +166,9 @@ class Numbers:
         sums = self.cumulative[0]
         if not self.known:
             return sums
+
         rising = np.clip(isotonic_regression(sums).x, 0.0, 1.0)
+        # Pooling can leave the last sum below 1 by the last bit, and then no bin would reach the highest quantiles.
         rising[-1] = 1.0
         return rising
 
@@ -176,10 +183,12 @@ class Numbers:
 
     def nearest_edge(self, share: float) -> int:
         """Return the inner edge of bins that is nearest to a quantile."""
-        cdf, place = self.cdf, self.place(share)
-        below = float(cdf[place - 1]) if place else 0.0
-        nearest = place + 1 if cdf[place] - share <= share - below else place
-        return min(max(nearest, 1), len(cdf) - 1)
+        cdf = self.cdf
+        place = self.place(share)
+        share_below = float(cdf[place - 1]) if place else 0.0
+        edge = place + 1 if cdf[place] - share <= share - share_below else place
+        # At the outer edges the share is 0 or 1 in every window, so it shows no change.
+        return min(max(edge, 1), len(cdf) - 1)
 
     def band(self) -> tuple[Floats, Floats]:
         """Return the 95% interval of the share of the numbers up to each bin."""
@@ -192,11 +201,14 @@ class Numbers:
             raise ParameterError(f"a quantile must be a share above 0 and below 1, got {share!r}")
         if not self.known:
             return Quantity(np.nan, np.nan, np.nan)
-        edges, cdf = self.scale.edges, self.cdf
-        before = np.concatenate([[0.0], cdf[:-1]])
+
+        # A bin can hold the quantile unless its upper edge is proved below it, or its lower edge proved above.
+        edges = self.scale.edges
+        cdf = self.cdf
         reach = normal_quantile((1.0 - level) / 2.0) * self.cumulative[1]
-        reach_before = np.concatenate([[0.0], reach[:-1]])
-        possible = np.flatnonzero((cdf + reach >= share) & (before - reach_before < share))
+        lower_cdf = np.concatenate([[0.0], cdf[:-1]])
+        lower_reach = np.concatenate([[0.0], reach[:-1]])
+        possible = np.flatnonzero((cdf + reach >= share) & (lower_cdf - lower_reach < share))
         value = self.scale.quantile(cdf, share)
         return Quantity(value, float(edges[possible[0]]), float(edges[possible[-1] + 1]))
 
@@ -221,14 +233,15 @@ class Numbers:
         """Return the share of the numbers from the bin of `start` to before the bin of `end`."""
         if start >= end:
             raise ParameterError(f"the start of a range must be below its end, got {start!r} and {end!r}")
-        first, last = self.scale.bounds(start, end)
-        if first >= last:
+        first_bin, end_bin = self.scale.bounds(start, end)
+        if first_bin >= end_bin:
             raise ParameterError(f"the range from {start!r} to {end!r} holds no whole bin")
-        edges = self.scale.edges
-        return RangeShare(float(edges[first]), float(edges[last]), *self._share(first, last))
 
-    def _share(self, first: int, last: int) -> tuple[float, float, float, float]:
-        share, stderr = self.estimate.between(first, last)
+        edges = self.scale.edges
+        return RangeShare(float(edges[first_bin]), float(edges[end_bin]), *self._share(first_bin, end_bin))
+
+    def _share(self, first_bin: int, end_bin: int) -> tuple[float, float, float, float]:
+        share, stderr = self.estimate.between(first_bin, end_bin)
         reach = normal_quantile(_TAIL) * stderr
         low, high = np.clip([share - reach, share + reach], 0.0, 1.0).tolist()
         return share, stderr, low, high
@@ -236,10 +249,12 @@ class Numbers:
     def histogram(self, blocks: int = BLOCKS) -> Histogram:
         """Return the shares of at most this many blocks. Shares that are consistent are for the eye alone."""
         blocks = min(blocks, self.scale.bins)
-        width, rest = divmod(self.scale.bins, blocks)
-        if rest:
+        width, remainder = divmod(self.scale.bins, blocks)
+        if remainder:
             raise ParameterError(f"the number of blocks must divide {self.scale.bins}, got {blocks}")
+
         rows = [self._share(i * width, (i + 1) * width) for i in range(blocks)]
         shares, stderr, low, high = np.array(rows).T
+        # Over single bins the projection moved p50 by 0.22 in rank (n = 100,000, epsilon 1): never for quantiles.
         consistent = project(shares) if self.known else shares
-        return Histogram(self.scale.edges[::width], shares, stderr, low, high, consistent)
+        return Histogram(self.scale.edges[::width], shares, stderr, low=low, high=high, consistent=consistent)

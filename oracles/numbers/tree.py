@@ -54,7 +54,9 @@ class Tree:
 
         Counts of several tallies add up to those of all reports.
         """
-        return np.concatenate([*((each + n) // 2 for each, n in zip(signs, answering, strict=True)), answering])
+        # A sign is left minus right, so left is (sign + all)/2, without a remainder.
+        lefts = [(level_signs + n) // 2 for level_signs, n in zip(signs, answering, strict=True)]
+        return np.concatenate([*lefts, answering])
 
     def estimate(self, oracle: Pure, counts: Ints, n: int, n_independent: int) -> "TreeEstimate":
         """Return the estimate that follows from counts."""
@@ -78,7 +80,8 @@ class Tree:
 
     def coefficients(self, shares: Floats) -> list[Floats]:
         """Return for each level the share of each block's left half, minus that of its right half."""
-        sums, levels = shares, []
+        sums = shares
+        levels = []
         for _ in range(self.levels):
             halves = sums.reshape(-1, 2)
             levels.append(halves[:, 0] - halves[:, 1])
@@ -100,7 +103,8 @@ class Tree:
 
     def squares(self, weights: Floats) -> Floats:
         """Return G_j of each level for the answer with these weights of the bins."""
-        means, squares = weights, np.zeros(self.levels)
+        means = weights
+        squares = np.zeros(self.levels)
         for j in range(self.levels):
             halves = means.reshape(-1, 2)
             squares[j] = float(((halves[:, 0] - halves[:, 1]) ** 2).sum()) / 4.0
@@ -118,8 +122,9 @@ class Tree:
         """Return G_j of each level for the share of the bins first..last-1."""
         cuts = self.edge_squares(np.array([first, last]))
         sizes = 2 << np.arange(self.levels)
-        same = first // sizes == last // sizes
-        squares: Floats = (cuts**2).sum(axis=1) - np.where(same, 2.0 * cuts[:, 0] * cuts[:, 1], 0.0)
+        # Both edges cut one block: there g is the difference of both cuts, so their product counts twice.
+        is_same_block = first // sizes == last // sizes
+        squares: Floats = (cuts**2).sum(axis=1) - np.where(is_same_block, 2.0 * cuts[:, 0] * cuts[:, 1], 0.0)
         return squares
 
 
@@ -141,6 +146,7 @@ class TreeEstimate(Estimate):
 
     def deviation(self, squares: Floats) -> Floats:
         """Return the standard errors of answers from G_j: one answer, or a column for each."""
+        # A level without reports tells nothing: its error is NaN. A division by 0 would warn and give infinity.
         independent = np.array(self.answering) * (self.n_independent / self.n if self.n else 0.0)
         factors = np.full(len(independent), np.nan)
         np.divide(self.tree.factor, independent, out=factors, where=independent > 0)
@@ -166,20 +172,31 @@ class TreeEstimate(Estimate):
     def cumulative(self) -> tuple[Floats, Floats]:
         """Return the share of the bins up to each, and the standard errors. The last share is 1, without error."""
         sums = np.cumsum(self.shares)
+        # The sum of all bins is 1 up to rounding, and a quantile near 1 would find no bin.
         sums[-1] = 1.0 if np.isfinite(sums[-1]) else np.nan
         return sums, self.deviation(self.tree.edge_squares(np.arange(1, self.tree.bins + 1)) ** 2)
 
     def pooled(self, other: "TreeEstimate") -> "TreeEstimate":
         """Return the estimate of the reports of both windows together."""
-        levels = [np.array(each.answering) for each in (self, other)]
-        parts = [self.tree.coefficients(each.shares) for each in (self, other)]
+        # A mean of the shares would weigh levels by all reports. Each level has its own number of them.
+        own_levels = np.array(self.answering)
+        other_levels = np.array(other.answering)
+        own_parts = self.tree.coefficients(self.shares)
+        other_parts = self.tree.coefficients(other.shares)
         signs: list[Floats] = [
-            self.tree.gap * (levels[0][j] * parts[0][j] + levels[1][j] * parts[1][j]) for j in range(self.tree.levels)
+            self.tree.gap * (own_levels[j] * own_parts[j] + other_levels[j] * other_parts[j])
+            for j in range(self.tree.levels)
         ]
-        answering = levels[0] + levels[1]
-        n, independent = self.n + other.n, self.n_independent + other.n_independent
-        shares = self.tree.shares(signs, answering)
-        return TreeEstimate(shares, n, self.oracle, independent, tree=self.tree, answering=tuple(answering.tolist()))
+
+        answering = own_levels + other_levels
+        return TreeEstimate(
+            self.tree.shares(signs, answering),
+            self.n + other.n,
+            self.oracle,
+            self.n_independent + other.n_independent,
+            tree=self.tree,
+            answering=tuple(answering.tolist()),
+        )
 
     @property
     def stderr(self) -> Floats:
@@ -188,8 +205,11 @@ class TreeEstimate(Estimate):
 
     def interval(self, level: float = 0.95, *, cut: bool = True) -> tuple[Floats, Floats]:
         reach = quantile((1.0 - level) / 2.0) * self.stderr
-        low, high = self.shares - reach, self.shares + reach
-        return (np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)) if cut else (low, high)
+        low = self.shares - reach
+        high = self.shares + reach
+        if not cut:
+            return low, high
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
     def intervals_at(self, positions: Ints, level: float) -> tuple[Floats, Floats]:
         low, high = self.interval(level)
