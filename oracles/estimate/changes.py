@@ -55,24 +55,37 @@ def compare(
         raise ParameterError("the two estimates must have the same values")
     if not (before.n_independent and after.n_independent):
         raise ParameterError("both windows need reports")
+
     difference, stderr = change(before, after, panel=panel)
     reach = quantile((1.0 - level) / 2.0) * stderr
-    low, high = difference - reach, difference + reach
-    sampling = sum(
-        np.clip(e.shares, 0.0, 1.0) * (1.0 - np.clip(e.shares, 0.0, 1.0)) / _clients(e) for e in (before, after)
-    )
+    low = difference - reach
+    high = difference + reach
+
+    # The clients of a window are a sample of the population, which the error of its shares does not include.
+    sampling = _sampling(before) + _sampling(after)
     distance = np.abs(difference) / np.sqrt(stderr**2 + sampling)
     if not all(dense(e.n_independent, e.oracle.p, e.oracle.q) for e in (before, after)):
-        (least, most), (fewest, highest) = (e.interval((1.0 + level) / 2.0) for e in (before, after))
-        low, high = fewest - most, highest - least
+        earlier_low, earlier_high = before.interval((1.0 + level) / 2.0)
+        later_low, later_high = after.interval((1.0 + level) / 2.0)
+        low = later_low - earlier_high
+        high = later_high - earlier_low
         distance = np.minimum(distance, _root(before, after))
+
     p_values = _two_sided(distance)
-    proved = holm(p_values, size or len(difference), family_error)
-    return ShareChanges(difference, stderr, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0), p_values, proved)
+    return ShareChanges(
+        difference=difference,
+        stderr=stderr,
+        low=np.clip(low, -1.0, 1.0),
+        high=np.clip(high, -1.0, 1.0),
+        p_values=p_values,
+        proved=holm(p_values, size or len(difference), family_error),
+    )
 
 
-def _clients(estimate: Estimate) -> int:
-    return estimate.population or estimate.n_independent
+def _sampling(estimate: Estimate) -> Floats:
+    """Return the variance of each share that comes from the choice of the clients."""
+    f = np.clip(estimate.shares, 0.0, 1.0)
+    return f * (1.0 - f) / (estimate.population or estimate.n_independent)
 
 
 def _two_sided(distance: Floats) -> Floats:
@@ -86,22 +99,28 @@ def _two_sided(distance: Floats) -> Floats:
 def _root(before: Estimate, after: Estimate) -> Floats:
     """Return the distance of sparse support counts from one common rate: the root of the likelihood ratio.
 
-    Each pair of counts is moved together by half a report. Normal tails then hold for few reports too.
+    Normal tails hold for few reports too, because each pair of counts is moved together by half a report.
     """
     from scipy import special
 
-    n, m = before.n_independent, after.n_independent
-    c, k = before.counts * (n / before.n), after.counts * (m / after.n)
+    n = before.n_independent
+    m = after.n_independent
+    c = before.counts * (n / before.n)
+    k = after.counts * (m / after.n)
     rises = k * n > c * m
-    c, k = c + np.where(rises, 0.5, -0.5), k - np.where(rises, 0.5, -0.5)
-    crossed = np.where(rises, k * n <= c * m, k * n >= c * m)
-    c, k = np.clip(c, 0.0, n), np.clip(k, 0.0, m)
+    c = c + np.where(rises, 0.5, -0.5)
+    k = k - np.where(rises, 0.5, -0.5)
+
+    # Two rates so near that half a report swaps them do not differ.
+    is_crossed = np.where(rises, k * n <= c * m, k * n >= c * m)
+    c = np.clip(c, 0.0, n)
+    k = np.clip(k, 0.0, m)
     rate = (c + k) / (n + m)
     ratio = sum(
-        special.rel_entr(part, of * rate) + special.rel_entr(of - part, of * (1.0 - rate))
-        for part, of in ((c, n), (k, m))
+        special.rel_entr(part, total * rate) + special.rel_entr(total - part, total * (1.0 - rate))
+        for part, total in ((c, n), (k, m))
     )
-    root: Floats = np.where(crossed, 0.0, np.sqrt(np.maximum(2.0 * ratio, 0.0)))
+    root: Floats = np.where(is_crossed, 0.0, np.sqrt(np.maximum(2.0 * ratio, 0.0)))
     return root
 
 
@@ -110,6 +129,8 @@ def holm(p_values: Floats, size: int, family_error: float) -> Flags:
     order = np.argsort(p_values, kind="stable")
     levels = family_error / np.maximum(size - np.arange(len(order)), 1)
     passes = p_values[order] <= levels
+
+    # The procedure stops at the first p-value above its level, even if a later one is below its own.
     count = len(order) if passes.all() else int(np.argmin(passes))
     proved = np.zeros(len(order), bool)
     proved[order[:count]] = True

@@ -43,17 +43,24 @@ class NumberChanges:
         together. The result is 0 unless this edge lies between the quantiles of the two.
         """
         edge = self._joint.nearest_edge(share)
-        earlier, later = (float(each.estimate.shares[:edge].sum()) for each in (self.before, self.now))
+        earlier = float(self.before.estimate.shares[:edge].sum())
+        later = float(self.now.estimate.shares[:edge].sum())
         if not min(earlier, later) <= share <= max(earlier, later):
             return 0.0
+
+        # Fewer numbers below the edge: the quantile has risen.
         return (earlier - later) / self._stderr(self._tree.edge_squares(np.array([edge]))[:, 0] ** 2)
 
     def range(self, start: float, end: float) -> float:
         """Return by how many standard errors the share of a range has risen, below 0 if it has fallen."""
-        first, last = self.now.scale.bounds(start, end)
-        earlier, later = (float(each.estimate.shares[first:last].sum()) for each in (self.before, self.now))
-        squares = self._tree.range_squares(first, last)
-        return (later - earlier) / self._stderr(squares) if squares.any() else 0.0
+        first_bin, end_bin = self.now.scale.bounds(start, end)
+        earlier = float(self.before.estimate.shares[first_bin:end_bin].sum())
+        later = float(self.now.estimate.shares[first_bin:end_bin].sum())
+        squares = self._tree.range_squares(first_bin, end_bin)
+        # The range of all bins has a share of 1 without error.
+        if not squares.any():
+            return 0.0
+        return (later - earlier) / self._stderr(squares)
 
     @property
     def _tree(self) -> Tree:
@@ -66,9 +73,10 @@ class NumberChanges:
 
     def _stderr(self, squares: Floats) -> float:
         """Return the standard error of a difference with these G_j."""
-        one, two = (float(each.estimate.deviation(squares)) for each in (self.before, self.now))
+        earlier = float(self.before.estimate.deviation(squares))
+        later = float(self.now.estimate.deviation(squares))
         factor = _panel_factor(self.now.estimate) if self.panel else 1.0
-        return float(np.sqrt(factor * (one**2 + two**2)))
+        return float(np.sqrt(factor * (earlier**2 + later**2)))
 
 
 def _panel_factor(estimate: TreeEstimate) -> float:
@@ -87,13 +95,17 @@ def crossing(numbers: Numbers, share: float, limit: float, error: float) -> Lite
     """
     if not numbers.known:
         return None
-    edges, z = numbers.scale.edges, normal_quantile(error)
-    bin_of_limit = int(numbers.scale.positions([limit])[0])
-    under = bin_of_limit - (limit <= edges[bin_of_limit])
+    edges = numbers.scale.edges
+    z = normal_quantile(error)
     sums, stderr = numbers.cumulative
     interval = numbers.quantile(share)
-    if sums[bin_of_limit] + z * stderr[bin_of_limit] < share and interval.low > limit:
+
+    # Within its bin the quantile is only interpolated, so the share is tested at the bin's edges around the limit.
+    upper_bin = int(numbers.scale.positions([limit])[0])
+    if sums[upper_bin] + z * stderr[upper_bin] < share and interval.low > limit:
         return "above"
-    if under >= 1 and sums[under - 1] - z * stderr[under - 1] > share and interval.high < limit:
+
+    lower_bin = upper_bin - (limit <= edges[upper_bin]) - 1
+    if lower_bin >= 0 and sums[lower_bin] - z * stderr[lower_bin] > share and interval.high < limit:
         return "below"
     return None
