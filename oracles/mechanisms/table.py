@@ -38,8 +38,8 @@ class Table:
     """The law of a permutation of g buckets: it favours those with at least t fixed points.
 
     A permutation with at least t fixed points has probability hi / 2**64, every other one lo / 2**64. What is
-    left over is drawn again. So each class has its own bucket with probability p, and each other bucket with
-    (1 - p)/(g - 1).
+    left over is drawn again. Each class has its own bucket with probability p, and each other bucket with
+    (1 - p)/(g - 1), because permutations with as many fixed points are equally likely.
 
     Claim: one answer is epsilon-LDP. For two courses of answers that change at the same times, all answers of a
     round together have probabilities within exp(bound).
@@ -61,17 +61,21 @@ class Table:
     def _integers(self) -> tuple[int, int]:
         """Return the largest hi whose ratio of p to the probability of another bucket is at most exp(epsilon)."""
         likely = sum(self.counts[self.fixed_points :])
-        others = sum(self.counts) - likely
+        unlikely = sum(self.counts) - likely
         limit = chance.exp(self.epsilon)
-        low, high = 1, chance.ONE // likely
+
+        # Floats would round the ratio, and a ratio above exp(epsilon) breaks the claim.
+        low = 1
+        high = chance.ONE // likely
         while low < high:
             middle = (low + high + 1) // 2
-            p = self._own(middle, (chance.ONE - middle * likely) // others)
-            within = p < 1 and p.numerator * (self.buckets - 1) <= chance.DIGITS.multiply(
-                limit, p.denominator - p.numerator
-            )
-            low, high = (middle, high) if within else (low, middle - 1)
-        return low, (chance.ONE - low * likely) // others
+            p = self._own(middle, (chance.ONE - middle * likely) // unlikely)
+            other_buckets = p.denominator - p.numerator
+            if p < 1 and p.numerator * (self.buckets - 1) <= chance.DIGITS.multiply(limit, other_buckets):
+                low = middle
+            else:
+                high = middle - 1
+        return low, (chance.ONE - low * likely) // unlikely
 
     def _own(self, hi: int, lo: int) -> Fraction:
         weights = [count * (hi if k >= self.fixed_points else lo) for k, count in enumerate(self.counts)]
@@ -98,16 +102,20 @@ class Table:
 
     def bound_of(self, classes: int) -> float:
         """Return the bound for a client that uses at most so many classes. For one class it is epsilon."""
-        g, m = self.buckets, min(classes, self.buckets)
+        g = self.buckets
+        m = min(classes, g)
         if m <= 1:
             return self.epsilon
         if g == 2:
             return self.bound
-        weights = [
-            self._extensions(m, f, g - f - span)
-            for f in range(m + 1)
-            for span in range(max(m - f, 2 if m > f else 0), min(2 * (m - f), g - f) + 1)
-        ]
+
+        # f of the m classes have their own bucket. The other classes and their buckets are `span` values together.
+        # A class and its bucket differ, so the span is at least 2 if any class is out of place.
+        weights = []
+        for f in range(m + 1):
+            least_span = max(m - f, 2 if m > f else 0)
+            spans = range(least_span, min(2 * (m - f), g - f) + 1)
+            weights += [self._extensions(m, f, g - f - span) for span in spans]
         return _logarithm(Fraction(max(weights), min(weights)))
 
     def _extensions(self, classes: int, in_place: int, spare: int) -> int:
@@ -115,7 +123,9 @@ class Table:
 
         `in_place` of the classes have their own bucket. `spare` buckets are neither a class of the choice nor in use.
         """
-        total, free = 0, self.buckets - classes
+        total = 0
+        free = self.buckets - classes
+        # Only a spare bucket can be a further fixed point: every other one is taken, or its class is.
         for k in range(spare + 1):
             number = comb(spare, k) * _avoiding(spare - k, free - k)
             total += number * (self.hi if in_place + k >= self.fixed_points else self.lo)
@@ -124,7 +134,8 @@ class Table:
     @cached_property
     def _limits(self) -> list[int]:
         """Sums of the weights of all permutations with at least k fixed points, from k = g down."""
-        sums, total = [], 0
+        sums = []
+        total = 0
         for k in range(self.buckets, -1, -1):
             total += self.counts[k] * (self.hi if k >= self.fixed_points else self.lo)
             sums.append(total)
@@ -134,10 +145,11 @@ class Table:
         """Return `count` tables: row i has the bucket of each class."""
         points = self._draw_points(count, draw)
         tables = np.tile(np.arange(self.buckets), (count, 1))
+        # The order of the draws is part of the format: a client that repeats itself must find the same table.
         for i in range(self.buckets - 1):
             rows = np.flatnonzero((points > i) & (points < self.buckets))
             places = i + draw.below(self.buckets - i, len(rows))
-            tables[rows, i], tables[rows, places] = tables[rows, places], tables[rows, i]
+            _swap(tables, rows, i, places)
         return self._derange(tables, points, draw)
 
     def answers(self, classes: Ints, draw: Source) -> Ints:
@@ -149,11 +161,13 @@ class Table:
     def _draw_points(self, count: int, draw: Source) -> Ints:
         """Return the number of fixed points of each table, drawn by one 64-bit integer each."""
         points = np.zeros(count, np.int64)
+        # A limit of 2**64 has no 64-bit integer. Every draw is below it anyway.
         limits = np.array([limit for limit in self._limits if limit < chance.ONE], np.uint64)
         todo = np.arange(count)
         while len(todo):
             index = np.searchsorted(limits, draw.raw(8 * len(todo)).view("<u8"), side="right")
             points[todo] = self.buckets - index
+            # Integers above the last limit belong to no permutation, and are drawn again.
             todo = todo[index > self.buckets]
         return points
 
@@ -164,28 +178,31 @@ class Table:
             rows = np.flatnonzero(points == k)
             classes = np.sort(orders[rows, k:], axis=1)
             todo = np.arange(len(rows))
+
+            # Shuffle again until no class keeps its own bucket: then all derangements are equally likely.
             while len(todo):
                 permutation = classes[todo]
                 for i in range(self.buckets - k - 1, 0, -1):
                     places = draw.below(i + 1, len(todo))
-                    every = np.arange(len(todo))
-                    permutation[every, i], permutation[every, places] = (
-                        permutation[every, places],
-                        permutation[every, i],
-                    )
-                success = (permutation != classes[todo]).all(axis=1)
-                ready = todo[success]
-                tables[rows[ready, None], classes[ready]] = permutation[success]
-                todo = todo[~success]
+                    _swap(permutation, np.arange(len(todo)), i, places)
+                is_deranged = (permutation != classes[todo]).all(axis=1)
+                ready = todo[is_deranged]
+                tables[rows[ready, None], classes[ready]] = permutation[is_deranged]
+                todo = todo[~is_deranged]
         return tables
+
+
+def _swap(tables: Ints, rows: Ints, column: int, places: Ints) -> None:
+    """Swap the item of each row in this column with the one in its place."""
+    tables[rows, column], tables[rows, places] = tables[rows, places], tables[rows, column]
 
 
 def best(buckets: int, epsilon: float) -> Table | None:
     """Return the table with the smallest bound, of equal ones that with more fixed points. None if none is allowed."""
+    # No permutation has g - 1 fixed points, so this t favours the same ones as g.
     tables = [Table(buckets, t, epsilon) for t in range(1, buckets + 1) if t != buckets - 1]
-    return min(
-        (table for table in tables if table.allowed), key=lambda table: (table.bound, -table.fixed_points), default=None
-    )
+    allowed = [table for table in tables if table.allowed]
+    return min(allowed, key=lambda table: (table.bound, -table.fixed_points), default=None)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -234,4 +251,5 @@ def _derangements(items: int) -> int:
 
 def _avoiding(barred: int, items: int) -> int:
     """Return the number of permutations of `items` in which none of `barred` of them stays in place."""
+    # Inclusion and exclusion over the barred items that stay.
     return sum((-1) ** i * comb(barred, i) * factorial(items - i) for i in range(barred + 1))
