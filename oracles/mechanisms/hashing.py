@@ -95,13 +95,16 @@ class Hashing(Oracle):
         return bucket
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
-        draw, bucket = source(rng), classes.copy()
+        draw = source(rng)
         if self.tables is not None:
             return self.reports_of(self.tables.answers(classes, draw), rows)
+
+        # A number below g - 1 skips the own bucket. A draw among all g would leave p larger than its threshold says.
+        buckets = classes.copy()
         false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
-        other = draw.below(self.buckets - 1, len(false_answers))
-        bucket[false_answers] = other + (other >= classes[false_answers])
-        return self.pack(bucket, rows)
+        numbers = draw.below(self.buckets - 1, len(false_answers))
+        buckets[false_answers] = numbers + (numbers >= classes[false_answers])
+        return self.pack(buckets, rows)
 
     @property
     def overlap(self) -> float | None:
@@ -110,14 +113,15 @@ class Hashing(Oracle):
     def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
         return self.pack(buckets, rows)
 
-    def pack(self, bucket: Ints, rows: Rows) -> Reports:
+    def pack(self, buckets: Ints, rows: Rows) -> Reports:
         """Return the bit strings y | word_0 << l | word_1 << (l + k) ..., little-endian."""
-        words = np.zeros((len(bucket), -(-self.used // 64)), "<u8")
-        words[:, 0] = bucket
+        words = np.zeros((len(buckets), -(-self.used // 64)), "<u8")
+        words[:, 0] = buckets
         for j, row in enumerate(_columns(rows)):
             word, shift = divmod(self.hashes + j * self.bits, 64)
             piece = row.astype(np.uint64)
             words[:, word] |= piece << np.uint64(shift)
+            # A row that crosses two words leaves its high bits in the next one.
             if shift + self.bits > 64:
                 words[:, word + 1] |= piece >> np.uint64(64 - shift)
         return np.ascontiguousarray(words.view(np.uint8)[:, : self.width])
@@ -136,12 +140,15 @@ class Hashing(Oracle):
         return reports.view(f"<u{min(self.width, 8)}")
 
     def _malformed(self, reports: Reports) -> Flags | None:
-        last = self._integers(reports)[:, -1]
-        return above(last, 1 << (self.used - 64 * (self.width // 8 - 1 if self.width > 8 else 0)))
+        last_word = self._integers(reports)[:, -1]
+        # Padding that differs would be a second way to write a report, and room for a mark.
+        bits_before = 64 * (self.width // 8 - 1) if self.width > 8 else 0
+        return above(last_word, 1 << (self.used - bits_before))
 
     def _words(self, integers: Words) -> list[Words]:
         """Return the words that the reports hold, one array for each."""
-        size, mask = 8 * integers.itemsize, self.cells - 1
+        size = 8 * integers.itemsize
+        mask = self.cells - 1
         words: list[Words] = []
         for j in range(self.words):
             index, shift = divmod(self.hashes + j * self.bits, size)
@@ -154,17 +161,19 @@ class Hashing(Oracle):
 
     def _signed_rows(self, integers: Words) -> list[Words]:
         """Return row_j << 1 | y_j for each j. The xor of several holds the xor of their rows and their sign."""
-        first = integers[:, 0]
+        lowest_word = integers[:, 0]
         if self.hashes == 1:
-            return [first]
-        return [row << 1 | ((first >> j) & 1) for j, row in enumerate(self._expand(self._words(integers)))]
+            return [lowest_word]
+        return [row << 1 | ((lowest_word >> j) & 1) for j, row in enumerate(self._expand(self._words(integers)))]
 
     def _count(self, state: Ints, reports: Reports) -> int:
         if c_library.in_use():
             self._add_compiled(state, reports)
             return 0
+
         integers = self._integers(reports)
         parts = (_combinations(self._signed_rows(integers[run])) for run in runs(len(integers), 1, RUN))
+        # A histogram costs a pass over all cells, so few reports are added one by one.
         add = self._add_many if 4 * min(len(integers), RUN) >= self.cells else self._add_few
         add(state, chain.from_iterable(parts))
         return 0
@@ -174,24 +183,26 @@ class Hashing(Oracle):
 
     def _add_many(self, state: Ints, parts: Iterable[Part]) -> None:
         """Add histograms over both signs. They give the signed counts and the marks of the rows."""
-        own, joint = np.zeros((2, 2 * self.cells), np.int64)
-        for index, single in parts:
+        single_counts, joint_counts = np.zeros((2, 2 * self.cells), np.int64)
+        for index, is_single in parts:
             counts = np.bincount(index, minlength=2 * self.cells)
-            if single:
-                own += counts
+            if is_single:
+                single_counts += counts
             else:
-                joint += counts
-        joint += own
-        state[: self.cells] += joint[0::2] - joint[1::2]
-        marks = own.reshape(-1, 2 * min(self.cells, MARKS)).sum(axis=0)
+                joint_counts += counts
+
+        joint_counts += single_counts
+        state[: self.cells] += joint_counts[0::2] - joint_counts[1::2]
+        # Only single rows are uniform for honest clients. The xor of several is not drawn.
+        marks = single_counts.reshape(-1, 2 * min(self.cells, MARKS)).sum(axis=0)
         state[self.cells :][: len(marks) // 2] += marks[0::2] + marks[1::2]
 
     def _add_few(self, state: Ints, parts: Iterable[Part]) -> None:
         """Add reports one by one, if a histogram would be larger than they are."""
-        for index, single in parts:
+        for index, is_single in parts:
             row = index >> 1
             np.add.at(state[: self.cells], row, 1 - 2 * (index & 1).astype(np.int64))
-            if single:
+            if is_single:
                 state[-MARKS:] += np.bincount(row & (MARKS - 1), minlength=MARKS)
 
     @property
@@ -206,7 +217,7 @@ class Hashing(Oracle):
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
         """Return random rows under which all targets have the same hash, with that hash.
 
-        The parity of such a row with the difference of any two targets is even. So the rows are a linear space.
+        The rows are a linear space, because the parity of such a row with the difference of any two targets is even.
         """
         words = self._forged(targets + self.offset, count, rng)
         return self.pack(self.classify(np.broadcast_to(targets[:1], count), words), words)
@@ -230,9 +241,13 @@ class Hashing(Oracle):
         256 supports all values or none, and every other report supports half. The sum's excess kurtosis is
         fours / (values**2 (buckets - 1) n).
         """
-        size, extra = len(positions), self._extra_kurtosis(len(positions))
+        size = len(positions)
+        extra = self._extra_kurtosis(size)
+        # Even if every three codes had their fourth in the set, the sum would be near enough to normal.
         if size <= 2 or (size / (self.buckets - 1) + extra) * DENSE <= n:
             return False
+
+        # The number of fours is the sum of the squared number of pairs with each xor. A transform gives the same sum.
         codes = positions + self.offset
         if size * size <= self.cells:
             pairs = np.unique(codes[:, None] ^ codes, return_counts=True)[1]
@@ -240,6 +255,8 @@ class Hashing(Oracle):
         else:
             heights, times = np.unique(np.abs(walsh(np.bincount(codes, minlength=self.cells))), return_counts=True)
             fours = sum(h**4 * t for h, t in zip(heights.tolist(), times.tolist(), strict=True)) // self.cells
+
+        # Fours of two equal pairs have an xor of 0 for every family of hashes.
         return ((fours - 3 * size**2 + 2 * size) / (size**2 * (self.buckets - 1)) + extra) * DENSE > n
 
     def _extra_kurtosis(self, values: int) -> float:
@@ -248,6 +265,7 @@ class Hashing(Oracle):
         return 0.0
 
     def support(self, state: Ints, n: int) -> Ints:
+        # The empty set of rows is the same for every report, so its n signs are not stored.
         signs = state[: self.cells].copy()
         signs[0] += n
         return walsh(signs)[self.offset : self.offset + self.size] // self.buckets
@@ -282,4 +300,5 @@ def _combinations(signed_rows: list[Words]) -> Iterator[Part]:
         if step > 1:
             xor = xor ^ signed_rows[(step & -step).bit_length() - 1]
         members = step ^ step >> 1
-        yield (xor.view(np.int64) if xor.itemsize == 8 else xor), members & (members - 1) == 0
+        is_single = members & (members - 1) == 0
+        yield (xor.view(np.int64) if xor.itemsize == 8 else xor), is_single
