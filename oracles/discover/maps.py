@@ -59,10 +59,15 @@ class Maps:
     ) -> "Maps":
         """Return the maps of a tally of `n` reports. `support` is that of all levels and maps, if it is known."""
         levels = slots.strings.levels
-        counts = (slots.support(state, n) if support is None else support)[levels:]
-        answering = slots.answering(state, n)[levels:]
+        if support is None:
+            support = slots.support(state, n)
         return cls(
-            slots.strings, slots.cell_oracle, counts, answering, n, n if n_independent is None else n_independent
+            strings=slots.strings,
+            oracle=slots.cell_oracle,
+            counts=support[levels:],
+            answering=slots.answering(state, n)[levels:],
+            n=n,
+            n_independent=n if n_independent is None else n_independent,
         )
 
     @cached_property
@@ -89,17 +94,26 @@ class Maps:
         count, n = self._counted(own, maps)
         if not n:
             nan = float("nan")
-            return Name(text, nan, nan, nan, nan, level, 0)
+            return Name(text, share=nan, stderr=nan, low=nan, high=nan, level=level, n=0)
+
+        # The clients of these maps are a sample of all, so the error includes which of them were drawn.
         shares = self.pure.shares(np.array([count]), n)
-        one = Estimate(shares, n, self.pure, self.independent(n), self.n_independent)
-        low, high = one.interval(level)
+        estimate = Estimate(shares, n, self.pure, self.independent(n), self.n_independent)
+        low, high = estimate.interval(level)
         return Name(
-            text, float(shares[0]), float(one.stderr[0]), float(low[0]), float(high[0]), level, one.n_independent
+            text,
+            share=float(shares[0]),
+            stderr=float(estimate.stderr[0]),
+            low=float(low[0]),
+            high=float(high[0]),
+            level=level,
+            n=estimate.n_independent,
         )
 
     def p_value(self, own: Sequence[int], maps: Iterable[int]) -> float:
         """Return the probability of a count at least as large if nobody has the string."""
-        from oracles.kernels.tails import binomial_tail  # it needs SciPy, which clients do not
+        # SciPy is a part of the extra "stats", which clients do not have.
+        from oracles.kernels.tails import binomial_tail
 
         count, n = self._counted(own, maps)
         independent_count = count * self.n_independent // self.n
@@ -107,19 +121,20 @@ class Maps:
 
     def _counted(self, own: Sequence[int], maps: Iterable[int]) -> tuple[int, int]:
         """Return the sum of the counts of these cells in these maps, and the number of their reports."""
-        places = list(maps)
-        count = sum(int(self.counts[each][own[each]]) for each in places)
-        return count, sum(self.answering[each] for each in places)
+        numbers = list(maps)
+        count = sum(int(self.counts[number][own[number]]) for number in numbers)
+        return count, sum(self.answering[number] for number in numbers)
 
     def ask(self, text: str, names: Iterable[str] = ()) -> Name:
         """Return the share of any text, by the maps in which no confirmed name has its cell."""
-        whole = self.strings.coding.name(text)
+        name_of_text = self.strings.coding.name(text)
         others = NamedCells()
         for name in names:
-            if name != whole:
+            # Its own cells would leave a confirmed name no clean map.
+            if name != name_of_text:
                 others.add(self.cells(name))
         own = self.cells(text)
-        return self.estimate(whole, own, others.clean(own))
+        return self.estimate(name_of_text, own, others.clean(own))
 
     def ask_each(self, names: Iterable[str]) -> tuple[list[Name], list[str]]:
         """Return the shares of names that are known, without a test, and the names that no map tells apart.
@@ -127,14 +142,16 @@ class Maps:
         They come by falling count. A name takes its cells from all later ones. One that was cut within a character has
         no cells any more.
         """
-        shares, ambiguous, before = [], [], NamedCells()
+        shares = []
+        ambiguous = []
+        taken = NamedCells()
         for text, own in self.by_count({text: self.cells(text) for text in names if self.strings.is_name(text)}):
-            name = self.estimate(text, own, before.clean(own))
+            name = self.estimate(text, own, taken.clean(own))
             if name.is_ambiguous:
                 ambiguous.append(text)
             else:
                 shares.append(name)
-                before.add(own)
+                taken.add(own)
         return shares, ambiguous
 
     def by_count(self, cells: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:
@@ -154,4 +171,4 @@ class NamedCells:
 
     def clean(self, own: Sequence[int]) -> list[int]:
         """Return the maps in which no confirmed name has the same cell."""
-        return [each for each in range(MAPS) if own[each] not in self._cells[each]]
+        return [number for number in range(MAPS) if own[number] not in self._cells[number]]
