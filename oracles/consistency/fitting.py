@@ -94,12 +94,16 @@ def fit_prior(estimate: Estimate, family: str = "power_law", fit: str = "ml") ->
         raise ParameterError(f"unknown fit {fit!r}; choose one of {', '.join(FITS)}")
     if not estimate.n_independent:
         return _unknown(estimate, family)
+
     sample = Sample.of(estimate)
     families = FAMILIES if family == "auto" else (family,)
     laws = [_by_likelihood(name, sample) if fit == "ml" else _by_moments(name, sample) for name in families]
     likelihoods = [sample.log_likelihood(law) for law in laws]
     best = int(np.argmax(likelihoods))
-    law, name = laws[best].rounded(), families[best]
+
+    # Rounded parameters are the ones that records show. From them anybody gets the same shares.
+    law = laws[best].rounded()
+    name = families[best]
     prior = Prior(name, law, likelihoods[best], sample.distance(law), _note(name, sample))
     posterior = Posterior(law, sample.s, sample.values)
     return Calibration(estimate, prior, posterior.mean()[sample.place] / sample.n, posterior, sample.place)
@@ -168,32 +172,36 @@ class Sample:
     def _weights(self) -> tuple[Floats, Floats, Floats]:
         """Points, and weights of a curve's values and slopes there, that sum the curve over the sample.
 
-        So a likelihood costs one evaluation a point, however large the sample is.
+        A likelihood costs one evaluation a point, however large the sample is.
         """
-        values, times = self.values, self.times
+        values = self.values
+        times = self.times
         if len(values) <= DIRECT_VALUES or self.s < STAIRS:
             return values, times, np.zeros(len(values))
-        at = grid(float(values[0]), float(values[-1]), float(np.median(values)), self.s, _FINENESS)
-        i = np.clip(np.searchsorted(at, values, side="right") - 1, 0, len(at) - 2)
-        width = np.diff(at)[i]
-        t = (values - at[i]) / width
 
-        def weights_at_points(first: Floats, right: Floats) -> Floats:
-            ends = np.concatenate([i, i + 1])
-            return np.bincount(ends, np.concatenate([times * first, times * right]), len(at)).astype(np.float64)
-
-        late = t * t * (3.0 - 2.0 * t)
-        return (
-            at,
-            weights_at_points(1.0 - late, late),
-            weights_at_points(width * t * (1.0 - t) ** 2, width * t * t * (t - 1.0)),
+        points = grid(
+            float(values[0]), float(values[-1]), centre=float(np.median(values)), s=self.s, fineness=_FINENESS
         )
+        i = np.clip(np.searchsorted(points, values, side="right") - 1, 0, len(points) - 2)
+        width = np.diff(points)[i]
+        t = (values - points[i]) / width
+
+        def weights_at_points(left: Floats, right: Floats) -> Floats:
+            ends = np.concatenate([i, i + 1])
+            weights = np.concatenate([times * left, times * right])
+            return np.bincount(ends, weights, len(points)).astype(np.float64)
+
+        # Hermite's cubics, as in Curve: the two for the values at both ends, and the two for the slopes.
+        rise = t * t * (3.0 - 2.0 * t)
+        of_values = weights_at_points(1.0 - rise, rise)
+        of_slopes = weights_at_points(width * t * (1.0 - t) ** 2, width * t * t * (t - 1.0))
+        return points, of_values, of_slopes
 
     def log_likelihood(self, law: Law) -> float:
-        at, of_values, of_slopes = self._weights
-        result = moments(law, self.s, at)
+        points, of_values, of_slopes = self._weights
+        result = moments(law, self.s, points)
         # A product of vectors rounds differently by threads and processor. Records must be the same everywhere.
-        return float((of_values * result.log_density + of_slopes * ((result.mean - at) / self.s**2)).sum())
+        return float((of_values * result.log_density + of_slopes * ((result.mean - points) / self.s**2)).sum())
 
     def distance(self, law: Law) -> float:
         """Return the statistic of Kolmogorov and Smirnov."""
@@ -210,6 +218,8 @@ def _by_moments(family: str, sample: Sample) -> Law:
         return _power_law(n, mean)
     if family == "poisson":
         return Poisson(n, min(max(mean, LEAST_MEAN), n))
+
+    # In half of all flat data the noise alone is wider than the counts. A variance of 1 is that of one report.
     kind = Gaussian if family == "gaussian" else Laplace
     return kind.with_moments(n, min(max(mean, 0.0), n), max(variance, 1.0))
 
@@ -219,7 +229,9 @@ def _power_law(n: int, mean: float) -> PowerLaw:
     with extra("stats"):
         from scipy.optimize import brentq
 
-    steep, flat = PowerLaw(n, 20.0), PowerLaw(n, -1.0)
+    # A mean below 1, as in a quarter of large noisy domains, has no power law. It gets the steepest one.
+    steep = PowerLaw(n, 20.0)
+    flat = PowerLaw(n, -1.0)
     if mean <= steep.mean:
         return steep
     if mean >= flat.mean:
@@ -230,8 +242,11 @@ def _power_law(n: int, mean: float) -> PowerLaw:
 def _by_likelihood(family: str, sample: Sample) -> Law:
     n = sample.n
     if family == "power_law":
-        return PowerLaw(n, _highest(lambda x: sample.log_likelihood(PowerLaw(n, x)), np.linspace(0.0, 8.0, 9)))
+        exponents = np.linspace(0.0, 8.0, 9)
+        return PowerLaw(n, _highest(lambda x: sample.log_likelihood(PowerLaw(n, x)), exponents))
+
     if family == "poisson":
+        # Over logarithms, because the mean may be anything from far below 1 to n.
         points = np.log([LEAST_MEAN, *np.geomspace(1.0, n, 8), min(max(sample.moments[0], LEAST_MEAN), n)])
         return Poisson(n, float(np.exp(_highest(lambda x: sample.log_likelihood(Poisson(n, np.exp(x))), points))))
     return _two_parameters(Gaussian if family == "gaussian" else Laplace, sample)
@@ -241,9 +256,11 @@ def _two_parameters(kind: type[Gaussian] | type[Laplace], sample: Sample) -> Law
     with extra("stats"):
         from scipy.optimize import minimize
 
-    n, s = sample.n, sample.s
+    n = sample.n
+    s = sample.s
     mean, variance = sample.moments
 
+    # In units of s and as a logarithm both parameters are of the size of 1, as the steps of the search.
     def law(point: Floats) -> Law:
         return kind.with_moments(n, min(float(point[0]) * s, n), float(np.exp(2.0 * point[1])))
 
@@ -268,6 +285,8 @@ def _highest(score: Callable[[float], float], points: Floats) -> float:
     points = np.unique(points)
     scores = [score(float(x)) for x in points]
     best = int(np.argmax(scores))
-    around = float(points[max(best - 1, 0)]), float(points[min(best + 1, len(points) - 1)])
-    result = minimize_scalar(lambda x: -score(x), bounds=around, method="bounded", options={"xatol": 1e-6})
+
+    # A likelihood may have several tops. The search alone would end in any of them.
+    bounds = float(points[max(best - 1, 0)]), float(points[min(best + 1, len(points) - 1)])
+    result = minimize_scalar(lambda x: -score(x), bounds=bounds, method="bounded", options={"xatol": 1e-6})
     return float(result.x) if -result.fun > scores[best] else float(points[best])
