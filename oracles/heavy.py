@@ -1,7 +1,7 @@
 """Heavy hitters: the values that a method lists as frequent, the proofs of each, and its rank.
 
 A decision does not depend on the method. It rejects a share at or below the threshold for the unbiased
-estimate, by Holm's procedure over all values with exact tails. So a window has a single wrong decision with a
+estimate, by Holm's procedure over all values with exact tails. A window has a single wrong decision with a
 probability of at most the family error. If the threshold is significance, every method lists the decided values
 in its own order. If the threshold is a share or a count, the list also has the values that reach it by the
 method. The papers' list, all above the Gaussian threshold, is there for comparison. At sparse counts it names a
@@ -27,7 +27,7 @@ from oracles.types import Floats, Ints
 ListRule = Literal["decided", "paper"]
 _RULES: tuple[ListRule, ...] = get_args(ListRule)
 SIGNIFICANCE = Threshold("significance")
-_FIRST = 256
+_BLOCK = 256
 """Size of the first block of tails. Blocks grow, so a domain without heavy hitters costs one short block."""
 
 
@@ -95,10 +95,18 @@ class Hitters:
         return self._interval[1]
 
     def __iter__(self) -> Iterator[Hitter]:
-        sure = [None] * len(self) if self.probabilities is None else self.probabilities.tolist()
+        probabilities = [None] * len(self) if self.probabilities is None else self.probabilities.tolist()
         columns = (self.positions, self.shares, self.decided, self.p_values)
-        rows = zip(*(column.tolist() for column in columns), sure, self.ranks.tolist(), strict=True)
-        return (Hitter(v, share, yes, p, chance, (low, high)) for v, share, yes, p, chance, (low, high) in rows)
+        rows = zip(*(column.tolist() for column in columns), probabilities, self.ranks.tolist(), strict=True)
+        for position, share, decided, p_value, probability, (low, high) in rows:
+            yield Hitter(
+                position=position,
+                share=share,
+                decided=decided,
+                p_value=p_value,
+                probability=probability,
+                ranks=(low, high),
+            )
 
 
 def heavy_hitters(
@@ -148,6 +156,7 @@ class Evidence:
         self.listed_above, self.proved_above = bounds(estimate, threshold, family_error)
         self._paper = rule == "paper"
         self._by_share = _read_threshold(threshold).kind != "significance"
+        # The papers' threshold takes normal tails. It is here to be compared, and proves nothing.
         if self._paper and not self._by_share:
             self.listed_above = estimate.noise.significance(len(estimate.shares), family_error)
 
@@ -157,8 +166,10 @@ class Evidence:
         by_method = estimates if shares is None else np.asarray(shares, np.float64)
         if by_method.shape != estimates.shape:
             raise ParameterError(f"shares must have shape ({len(estimates)},), got {by_method.shape}")
+
         members = self._members(by_method)
         p_values, ranks = self._proofs(members)
+        # Stable: equal shares keep the order of the domain on every machine.
         order = (-by_method[members]).argsort(kind="stable")
         members = members[order]
         likely = self.likely
@@ -184,7 +195,7 @@ class Evidence:
 
     def _p_values_of(self, members: Ints) -> Floats:
         """Return the p-values of values."""
-        if len(self._distinct.values) <= _FIRST:
+        if len(self._distinct.values) <= _BLOCK:
             return self._first_p_values[::-1][self._distinct.places[members]]
         shares, places, _ = distinct(self.estimate.shares[members])
         return _p_values(self.estimate, shares, self.proved_above)[places]
@@ -212,24 +223,30 @@ class Evidence:
     @cached_property
     def _first_p_values(self) -> Floats:
         """The p-values of the first block of distinct shares, the largest share first."""
-        return _p_values(self.estimate, self._distinct.values[::-1][:_FIRST], self.proved_above)
+        return _p_values(self.estimate, self._distinct.values[::-1][:_BLOCK], self.proved_above)
 
     @cached_property
     def least_decided(self) -> float:
         """Least unbiased share that is decided, infinite if none is."""
-        shares, _, many = self._distinct
-        falling, ahead = shares[::-1], many[::-1].cumsum() - many[::-1]
-        levels = self.family_error / (len(self.estimate.shares) - ahead)
-        start, stop = 0, _FIRST
+        shares, _, times = self._distinct
+        falling = shares[::-1]
+        # Holm divides the error by the number of values that are not rejected yet. Equal shares have one level.
+        rejected = times[::-1].cumsum() - times[::-1]
+        levels = self.family_error / (len(self.estimate.shares) - rejected)
+
+        start = 0
+        stop = _BLOCK
         while start < len(falling):
-            p_values = (
-                self._first_p_values if not start else _p_values(self.estimate, falling[start:stop], self.proved_above)
-            )
-            below_level = p_values <= levels[start:stop]
-            if not below_level.all():
-                start += int(np.argmin(below_level))
+            if start:
+                p_values = _p_values(self.estimate, falling[start:stop], self.proved_above)
+            else:
+                p_values = self._first_p_values
+            is_rejected = p_values <= levels[start:stop]
+            if not is_rejected.all():
+                start += int(np.argmin(is_rejected))
                 break
-            start, stop = min(stop, len(falling)), 4 * stop
+            start = min(stop, len(falling))
+            stop *= 4
         return float(falling[start - 1]) if start else np.inf
 
     @cached_property
@@ -269,7 +286,8 @@ def _p_values(estimate: Estimate, shares: Floats, threshold: float) -> Floats:
 
 
 def _expected(likely: Floats, members: Ints) -> Expected:
-    right, all_right = float(likely[members].sum()), float(likely.sum())
-    precision = right / len(members) if len(members) else None
+    listed = float(likely[members].sum())
+    total = float(likely.sum())
+    precision = listed / len(members) if len(members) else None
     # Another order of summation can give more than the total, by the last bit.
-    return Expected(precision, min(right / all_right, 1.0) if all_right > 0.0 else None)
+    return Expected(precision, min(listed / total, 1.0) if total > 0.0 else None)
