@@ -48,9 +48,10 @@ def risk(
     if not find(method).jumps:
         terms = stein(method, estimate, calibrated, shares)
         return float(terms.sum()) / len(terms)
+
     truth = likely_truth(estimate)
-    fresh = rehearse(estimate, truth, seed)
-    return float(np.mean([np.mean((apply(method, e, alpha=alpha, top=top) - truth) ** 2) for e in fresh]))
+    answers = (apply(method, rehearsed, alpha=alpha, top=top) for rehearsed in rehearse(estimate, truth, seed))
+    return float(np.mean([np.mean((shares - truth) ** 2) for shares in answers]))
 
 
 def stein(
@@ -103,19 +104,25 @@ def recommend(
     unknown = [Rank(name, float("nan")) for name in METHODS]
     if not estimate.n_independent:
         return unknown
-    truth, curve = likely_truth(estimate), _curve(estimate, calibrated or fit_prior(estimate))
+
+    truth = likely_truth(estimate)
+    curve = _curve(estimate, calibrated or fit_prior(estimate))
     count = top if task == "top" else None
     losses: dict[str, list[float]] = {name: [] for name in METHODS}
-    for fresh in rehearse(estimate, truth, seed):
-        posterior = _PosteriorMeans(curve(fresh.shares))
+    for rehearsed in rehearse(estimate, truth, seed):
+        # A fit for each rehearsal would cost a hundred times as much. The prior is that of the estimate.
+        posterior = _PosteriorMeans(curve(rehearsed.shares))
         for name, losses_of_method in losses.items():
-            losses_of_method.append(_loss(task, apply(name, fresh, top=count, calibrated=posterior) - truth, top))
+            error = apply(name, rehearsed, top=count, calibrated=posterior) - truth
+            losses_of_method.append(_loss(task, error, top))
     risks = {name: float(np.mean(losses_of_method)) for name, losses_of_method in losses.items()}
+
+    # The sum of clipped shares is not the clipped sum, so post_pos follows from the error of base.
     if task == "sets":
         part = (len(truth) // 2) / len(truth)
-        risks |= {
-            name: _clipped(risks[BASE], part) for name, method in METHODS.items() if method.answer is clipped_answer
-        }
+        clipped_names = [name for name, method in METHODS.items() if method.answer is clipped_answer]
+        risks |= dict.fromkeys(clipped_names, _clipped(risks[BASE], part))
+
     names = sorted(risks, key=risks.__getitem__)
     if task == "top" and not find(names[0]).keeps_the_top and _undecided(estimate, truth, top):
         return unknown
@@ -128,12 +135,15 @@ def _undecided(estimate: Estimate, truth: Floats, top: int) -> bool:
     If about one in a thousand values stands two or three standard errors high, no spread of the shares can
     separate them from luck. To set them to zero costs more than to leave their noise.
     """
-    clear = int(np.count_nonzero(truth[:top] > _CLEAR * estimate.sigma))
-    if not 0 < clear < min(top, len(truth)):
+    clear_count = int(np.count_nonzero(truth[:top] > _CLEAR * estimate.sigma))
+    if not 0 < clear_count < min(top, len(truth)):
         return False
-    variance = float(estimate.set_noise(clear).variance(float(truth[:clear].sum())))
-    most_left = 1.0 - float(truth[:clear].sum()) + 2.0 * math.sqrt(variance)
-    return most_left > (top - clear) * estimate.sigma / 2.0
+
+    clear_share = float(truth[:clear_count].sum())
+    variance = float(estimate.set_noise(clear_count).variance(clear_share))
+    # Two standard errors: the part that the other values of the top can have at most.
+    remaining = 1.0 - clear_share + 2.0 * math.sqrt(variance)
+    return remaining > (top - clear_count) * estimate.sigma / 2.0
 
 
 @dataclass(frozen=True)
@@ -144,25 +154,32 @@ class _PosteriorMeans:
 def _curve(estimate: Estimate, calibration: Calibration) -> Callable[[Floats], Floats]:
     """Return calibrate's answer for any x under the prior fitted here. It depends on a value's own x alone."""
     order = np.argsort(estimate.shares)
-    x, g = estimate.shares[order], calibration.shares[order]
-    x, g = np.append(x, x[-1] + 1.0), np.append(g, g[-1] + 1.0)  # far up it changes nothing
+    x = estimate.shares[order]
+    g = calibration.shares[order]
+    # Far up the posterior mean is x itself. np.interp would stay at the last g.
+    x = np.append(x, x[-1] + 1.0)
+    g = np.append(g, g[-1] + 1.0)
     return lambda shares: np.interp(shares, x, g)
 
 
-def _loss(task: str, error: Floats, top: int) -> float:
+def _loss(task: str, errors: Floats, top: int) -> float:
     """Return the cost of these errors in the task. The errors of the most frequent values stand first."""
     if task == "top":
-        error = error[:top]
-    squares = float(error @ error)
+        errors = errors[:top]
+    squares = float(errors @ errors)
     if task != "sets":
-        return squares / len(error)
-    size, half = len(error), len(error) // 2
-    total = float(error.sum())
+        return squares / len(errors)
+
+    # The mean over all halves of the domain, from the chance that two different values are in one half.
+    size = len(errors)
+    half = size // 2
+    total = float(errors.sum())
     pairs = (half - 1) / (size - 1)
     return half / size * ((1.0 - pairs) * squares + pairs * total * total)
 
 
 def _clipped(variance: float, share: float) -> float:
     """Return the squared error of an answer with this variance around `share`, if negative answers become 0."""
-    normal, far = NormalDist(), share / math.sqrt(variance)
-    return variance * (normal.cdf(far) - far * normal.pdf(far)) + share**2 * normal.cdf(-far)
+    normal = NormalDist()
+    distance = share / math.sqrt(variance)
+    return variance * (normal.cdf(distance) - distance * normal.pdf(distance)) + share**2 * normal.cdf(-distance)
