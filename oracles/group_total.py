@@ -57,6 +57,8 @@ def weighted_total(
         raise ParameterError(f"level must be above 0 and below 1, got {level!r}")
     if any(not 0.0 <= weight < float("inf") for weight in weights):
         raise ParameterError(f"weights must be numbers of at least 0, got {list(weights)}")
+
+    # Each group is a sample of its part of the population, and its error includes which clients it drew.
     members = [
         (replace(group, population=_MANY, labels=None), weight)
         for group, weight in zip(groups, weights, strict=True)
@@ -67,12 +69,18 @@ def weighted_total(
         raise ParameterError("at least one group with a weight needs reports")
     if len({len(group.shares) for group, _ in members}) > 1:
         raise ParameterError("all groups must have the same values")
+
     parts = [(group, weight / total) for group, weight in members]
     shares = np.sum([part * group.shares for group, part in parts], axis=0)
-    stderr = _stderr(parts, repeats=repeats)
     low, high = _ends(parts, shares, 1.0 - level, repeats=repeats)
-    n_effective = 1.0 / sum(part**2 / group.n_independent for group, part in parts)
-    return WeightedTotal(shares, stderr, np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0), n_effective, total)
+    return WeightedTotal(
+        shares=shares,
+        stderr=_stderr(parts, repeats=repeats),
+        low=np.clip(low, 0.0, 1.0),
+        high=np.clip(high, 0.0, 1.0),
+        n_effective=1.0 / sum(part**2 / group.n_independent for group, part in parts),
+        weight=total,
+    )
 
 
 _Parts = Sequence[tuple[Estimate, float]]
@@ -81,6 +89,7 @@ _Parts = Sequence[tuple[Estimate, float]]
 
 def _stderr(parts: _Parts, *, repeats: bool) -> Floats:
     errors = np.array([part * group.stderr for group, part in parts])
+    # One noise in two groups is fully correlated, so the errors add up, not their squares.
     total: Floats = errors.sum(axis=0) if repeats else np.sqrt((errors**2).sum(axis=0))
     return total
 
@@ -91,14 +100,21 @@ def _ends(parts: _Parts, shares: Floats, miss: float, *, repeats: bool) -> tuple
     Groups with many reports have one normal interval together. A group with few has an exact one. Each of these
     intervals misses with its part of the probability, so the sums of their ends miss with all of it.
     """
-    sparse = [each for each in parts if not dense(each[0].n_independent, each[0].oracle.p, each[0].oracle.q)]
-    many = [each for each in parts if each not in sparse]
-    each_miss = miss / len(parts)
-    low, high = shares.copy(), shares.copy()
-    if many:
-        reach = quantile(each_miss * len(many) / 2.0) * _stderr(many, repeats=repeats)
-        low, high = low - reach, high + reach
-    for group, part in sparse:
-        least, most = group.interval(1.0 - each_miss)
-        low, high = low + part * (least - group.shares), high + part * (most - group.shares)
+    sparse_parts: list[tuple[Estimate, float]] = []
+    dense_parts: list[tuple[Estimate, float]] = []
+    for group, part in parts:
+        is_dense = dense(group.n_independent, group.oracle.p, group.oracle.q)
+        (dense_parts if is_dense else sparse_parts).append((group, part))
+
+    miss_of_group = miss / len(parts)
+    low = shares.copy()
+    high = shares.copy()
+    if dense_parts:
+        reach = quantile(miss_of_group * len(dense_parts) / 2.0) * _stderr(dense_parts, repeats=repeats)
+        low = low - reach
+        high = high + reach
+    for group, part in sparse_parts:
+        group_low, group_high = group.interval(1.0 - miss_of_group)
+        low = low + part * (group_low - group.shares)
+        high = high + part * (group_high - group.shares)
     return low, high
