@@ -1,7 +1,7 @@
 """Counts of ones in each column of many packed rows, by carry-save addition, and in each row.
 
-Five bitwise operations turn three rows of equal weight into one row of sums and one row of carries, at every
-width. So nearly all of the counting is done before a bit is unpacked.
+Nearly all of the counting is done before a bit is unpacked, because five bitwise operations turn three rows of equal
+weight into one row of sums and one row of carries, at every width.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ BitRows = NDArray[np.uint8]
 
 _SLAB = 3 << 15
 """Bytes of one addition. With its sums and carries this stays in a core's cache."""
-_FEW = 64
+_UNPACKED_ROWS = 64
 """Rows below which unpacking is cheaper than further addition. Their sum fits a byte."""
 
 
@@ -28,21 +28,26 @@ def column_counts(rows: BitRows) -> NDArray[np.int64]:
     if c_library.in_use():
         c_library.add_bits(counts, rows)
         return counts
+
     levels = _carry_save(rows)
     for weight, level in enumerate(levels):
-        rest = np.concatenate(level) if len(level) > 1 else level[0]
+        remaining = np.concatenate(level) if len(level) > 1 else level[0]
         carries = []
-        while len(rest) > _FEW:
-            third = len(rest) // 3
-            total, half, carry = rest[2 * third :].copy(), np.empty_like(rest[:third]), np.empty_like(rest[:third])
-            _fold(total[:third], rest[:third], rest[third : 2 * third], half, carry)
+        while len(remaining) > _UNPACKED_ROWS:
+            third = len(remaining) // 3
+            total = remaining[2 * third :].copy()
+            half = np.empty_like(remaining[:third])
+            carry = np.empty_like(remaining[:third])
+            _fold(total[:third], remaining[:third], remaining[third : 2 * third], half=half, carry=carry)
             carries.append(carry)
-            rest = total
+            remaining = total
+
+        # Two carries of one level weigh as one of the next.
         if carries and weight + 1 == len(levels):
             levels.append([])
         if carries:
             levels[weight + 1] += carries
-        bits = np.unpackbits(rest, axis=1, bitorder="little")
+        bits = np.unpackbits(remaining, axis=1, bitorder="little")
         counts += np.add.reduce(bits, axis=0, dtype=np.uint8).astype(np.int64) << weight
     return counts
 
@@ -51,12 +56,14 @@ def row_counts(rows: BitRows) -> NDArray[np.int64]:
     """Return the number of ones in each row."""
     if c_library.in_use():
         return c_library.row_ones(rows)
-    whole = rows.shape[1] // 8 * 8
+
+    # Words of 64 bits are counted eight times as fast as bytes. The last bytes are no whole word.
+    in_words = rows.shape[1] // 8 * 8
     counts = np.zeros(len(rows), np.float32)
-    if whole:
-        counts += _row_sums(np.bitwise_count(rows[:, :whole].view(np.uint64)))
-    if whole < rows.shape[1]:
-        counts += _row_sums(np.bitwise_count(rows[:, whole:]))
+    if in_words:
+        counts += _row_sums(np.bitwise_count(rows[:, :in_words].view(np.uint64)))
+    if in_words < rows.shape[1]:
+        counts += _row_sums(np.bitwise_count(rows[:, in_words:]))
     return counts.astype(np.int64)
 
 
@@ -75,33 +82,40 @@ def _carry_save(rows: BitRows) -> list[list[BitRows]]:
     pairs = len(rows) // (2 * step)
     if pairs < 2:
         return [[rows]]
+
     half = np.empty((step, rows.shape[1]), np.uint8)
     sums: list[BitRows] = []
     waiting: list[BitRows | None] = [None]
     spare: list[BitRows] = []
     for start in range(0, 2 * pairs * step, 2 * step):
-        x, y = rows[start : start + step], rows[start + step : start + 2 * step]
+        x = rows[start : start + step]
+        y = rows[start + step : start + 2 * step]
         level = 0
         while True:
             if level == len(sums):
                 sums.append(np.zeros_like(half))
                 waiting.append(None)
             carry = spare.pop() if spare else np.empty_like(half)
-            _fold(sums[level], x, y, half, carry)
+            _fold(sums[level], x, y, half=half, carry=carry)
+            # At level 0 x and y are the caller's rows, and must not be written to.
             if level:
                 spare += [x, y]
+
             level += 1
-            other, waiting[level] = waiting[level], None
-            if other is None:
+            partner = waiting[level]
+            waiting[level] = None
+            if partner is None:
                 waiting[level] = carry
                 break
-            x, y = other, carry
+            x = partner
+            y = carry
+
     levels = [[row for row in pair if row is not None] for pair in zip([*sums, None], waiting, strict=True)]
     levels[0].append(rows[2 * pairs * step :])
     return levels
 
 
-def _fold(total: BitRows, x: BitRows, y: BitRows, half: BitRows, carry: BitRows) -> None:
+def _fold(total: BitRows, x: BitRows, y: BitRows, *, half: BitRows, carry: BitRows) -> None:
     """Add x and y to `total` bit by bit, with the carries in `carry`."""
     np.bitwise_xor(total, x, out=half)
     np.bitwise_and(total, x, out=carry)
