@@ -16,14 +16,17 @@ _REPORTS = 3_000
 def check_codes(o: Slots, rng: np.random.Generator) -> None:
     """Every text has a name, cells in range, and the cells of its name if that is whole."""
     del rng
-    strings, whole = o.strings, o.strings.cells_of_many(TEXTS)
-    hold(whole.min() >= 0 and whole.max() < 1 << strings.cells, "cells must be below 2^cells")
-    for text, cells in zip(TEXTS, whole, strict=True):
+    strings = o.strings
+    table = strings.cells_of_many(TEXTS)
+    hold(table.min() >= 0 and table.max() < 1 << strings.cells, "cells must be below 2^cells")
+
+    for text, cells in zip(TEXTS, table, strict=True):
         hold(np.array_equal(strings.cells_of(text), cells), f"{text!r} has other cells alone than among many texts")
         numbers = strings.numbers(text)
         name = strings.text(numbers).removesuffix(OPEN_END)
-        is_whole = "\N{REPLACEMENT CHARACTER}" not in name
-        hold(not is_whole or np.array_equal(strings.numbers(name), numbers), f"the name of {text!r} is coded otherwise")
+        # A name that was cut within a character has lost its last bytes.
+        if "\N{REPLACEMENT CHARACTER}" not in name:
+            hold(np.array_equal(strings.numbers(name), numbers), f"the name of {text!r} is coded otherwise")
 
 
 def check_reports(o: Slots, rng: np.random.Generator) -> None:
@@ -33,33 +36,38 @@ def check_reports(o: Slots, rng: np.random.Generator) -> None:
     reports = o.perturb(cells, rng)
     hold(reports.dtype == np.uint8 and reports.shape == (_REPORTS, o.width), "reports are uint8 of shape (n, width)")
     hold(o.check(reports) is None, f"its own report {o.check(reports)} is malformed")
+
     parts = np.bincount(np.ascontiguousarray(reports[:, :2]).view("<u2")[:, 0], minlength=strings.parts)
     shares = np.bincount(strings.part(np.arange(strings.slots)), minlength=strings.parts) / strings.slots
     tails = [binomial_tail(parts, _REPORTS, shares, below=below).min() for below in (False, True)]
     hold(min(tails) * strings.parts > FALSE_ALARM, "levels and maps are not drawn by their slots")
+
     faulty = reports[:5].copy()
     faulty[3, :2] = np.frombuffer(strings.parts.to_bytes(2, "little"), np.uint8)
     hold(o.check(faulty) == 3, "a report of a level or map that does not exist must be malformed")
-    for wrong in (cells[:, :-1], cells[0], np.full_like(cells, 1 << strings.cells)):
+    for misshapen in (cells[:, :-1], cells[0], np.full_like(cells, 1 << strings.cells)):
         try:
-            o.perturb(wrong, rng)
+            o.perturb(misshapen, rng)
         except ReportError:
             continue
-        raise ConformanceError(f"perturb of cells of shape {wrong.shape} must raise a ReportError")
+        raise ConformanceError(f"perturb of cells of shape {misshapen.shape} must raise a ReportError")
 
 
 def check_tallies(o: Slots, rng: np.random.Generator) -> None:
     """Tallies add up, and support in each level and map is that of the cell's oracle."""
     text_cells = o.strings.cells_of(TEXTS[3])
     reports = o.perturb(np.tile(text_cells, (4 * _REPORTS, 1)), rng)
-    whole, halves = _tally(o, reports), (_tally(o, reports[::2]), _tally(o, reports[1::2]))
-    hold(np.array_equal(halves[0] + halves[1], whole), "tallies of two halves must add up to the whole")
+    total = _tally(o, reports)
+    halves = _tally(o, reports[::2]) + _tally(o, reports[1::2])
+    hold(np.array_equal(halves, total), "tallies of two halves must add up to the whole")
+
     n = len(reports)
-    each = zip(o.support(whole, n), o.answering(whole, n), text_cells.tolist(), strict=True)
-    for part, (support, answers, cell) in enumerate(each):
-        own = np.arange(len(support)) == cell
-        chances = np.where(own, o.cell_oracle.p, o.cell_oracle.q)
+    parts = zip(o.support(total, n), o.answering(total, n), text_cells.tolist(), strict=True)
+    for part, (support, answers, cell) in enumerate(parts):
+        is_own = np.arange(len(support)) == cell
+        chances = np.where(is_own, o.cell_oracle.p, o.cell_oracle.q)
         worst = min(float(binomial_tail(support, answers, chances, below=below).min()) for below in (False, True))
+        # The worst of all cells, by Bonferroni's bound.
         hold(worst * len(support) > FALSE_ALARM, f"part {part} does not support its cell by p and others by q")
 
 
