@@ -42,7 +42,9 @@ class Ss(Oracle):
 
     @property
     def overlap(self) -> float:
-        d, m, e = self.size, self.members, math.exp(self.epsilon)
+        d = self.size
+        m = self.members
+        e = math.exp(self.epsilon)
         return m / (m * e + d - m) * (d - m) / (d - 1)
 
     @property
@@ -51,18 +53,20 @@ class Ss(Oracle):
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
-        draw, reports = source(rng), np.empty((len(classes), self.width), np.uint8)
+        draw = source(rng)
+        reports = np.empty((len(classes), self.width), np.uint8)
         for run in runs(len(classes), 4 * self.size, 1 << 20):
             own = classes[run]
-            inside = draw.events(self.inside, len(own))
+            is_inside = draw.events(self.inside, len(own))
             bits = np.zeros((len(own), self.size), np.bool_)
-            for holds in (True, False):
-                these = np.flatnonzero(inside == holds)
-                bits[these, :-1] = draw.subsets(len(these), self.size - 1, self.members - holds)
+            for holds_own in (True, False):
+                clients = np.flatnonzero(is_inside == holds_own)
+                bits[clients, :-1] = draw.subsets(len(clients), self.size - 1, self.members - holds_own)
+
             # The others are drawn in 0..d-2. The last value takes the place of the own one.
-            every = np.arange(len(own))
-            bits[every, -1] = bits[every, own]
-            bits[every, own] = inside
+            every_row = np.arange(len(own))
+            bits[every_row, -1] = bits[every_row, own]
+            bits[every_row, own] = is_inside
             reports[run] = np.packbits(bits, axis=1, bitorder="little")
         return reports
 
@@ -99,16 +103,23 @@ class Ss(Oracle):
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. Every report holds exactly m ones, so the errors of values are dependent."""
-        d, m, p, q = self.size, self.members, self.p, self.q
-        both = p * (m - 1) / (d - 1)
-        neither = (p * (m - 1) * (m - 2) + (1 - p) * m * (m - 1)) / ((d - 1) * (d - 2)) if d > 2 else 0.0
-        pairs = 2 * share * (both - p * q) + (values - 2 * share) * (neither - q * q)
+        d = self.size
+        m = self.members
+        p = self.p
+        q = self.q
+        # P(both of two values): one of them the own one, or neither of them.
+        with_own = p * (m - 1) / (d - 1)
+        without_own = 0.0
+        if d > 2:
+            without_own = (p * (m - 1) * (m - 2) + (1 - p) * m * (m - 1)) / ((d - 1) * (d - 2))
+        pairs = 2 * share * (with_own - p * q) + (values - 2 * share) * (without_own - q * q)
         return super().set_variance(n, values, share) + (values - 1) * pairs / (n * self.gap**2)
 
 
 def _sizes(size: int, e: Decimal) -> tuple[int, ...]:
     """Return the candidates for m, the smaller first."""
     floor = int(size / (e + 1))
+    # m = d would hold every value and tell nothing, and m = 0 no value.
     return tuple(sorted({min(max(m, 1), size - 1) for m in (floor, floor + 1)}))
 
 
