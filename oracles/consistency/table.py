@@ -30,7 +30,7 @@ BASE, NORM_SUB, CALIBRATE = "base", "norm_sub", "calibrate"
 UNBIASED = "unbiased"
 """Second name of base, used in records and answers."""
 _ROUNDING = 1e-12
-"""Distance from 1 within which a sum is 1. So a distribution does not lose a value to the last bit."""
+"""Distance from 1 within which a sum is 1, so that a distribution does not lose a value to the last bit."""
 
 
 class HasShares(Protocol):
@@ -70,6 +70,7 @@ def norm(estimate: Estimate) -> Floats:
 def norm_mul(estimate: Estimate) -> Floats:
     """Replace negative shares by zero, and divide the others by their sum."""
     positive = np.maximum(estimate.shares, 0.0)
+    # The largest first: the sum of tiny shares could be 0.
     positive /= positive.max()
     positive /= positive.sum()
     return positive
@@ -89,21 +90,23 @@ def norm_cut(estimate: Estimate) -> Floats:
 def norm_hyb(estimate: Estimate, alpha: float = 2.0, top: int | None = None) -> Floats:
     """Keep shares above the threshold, or the `top` largest. norm_sub distributes the rest over the others."""
     x = estimate.shares
-    large = x > threshold(estimate, alpha) if top is None else x >= _largest(x, top)
-    large &= x > 0.0
-    if float(x[large].sum()) > 1.0 + _ROUNDING:
-        large &= x > _first_beyond(x[large], 1.0 - _ROUNDING)
-    if large.all() or not large.any():
+    is_large = x > threshold(estimate, alpha) if top is None else x >= _largest(x, top)
+    is_large &= x > 0.0
+    # A kept sum above 1 would leave the others a negative part.
+    if float(x[is_large].sum()) > 1.0 + _ROUNDING:
+        is_large &= x > _first_beyond(x[is_large], 1.0 - _ROUNDING)
+    if is_large.all() or not is_large.any():
         return project(x)
-    shares = project(np.where(large, -np.inf, x), 1.0 - float(x[large].sum()))
-    shares[large] = x[large]
+
+    shares = project(np.where(is_large, -np.inf, x), 1.0 - float(x[is_large].sum()))
+    shares[is_large] = x[is_large]
     return shares
 
 
 def mle_apx(estimate: Estimate) -> Floats:
     """Return the most likely distribution, with normal noise of each value's own variance.
 
-    If f > 0 the slope of (x - f)^2 / (a + b f) is the same for all values. So f = (x - a t) / (1 + b t).
+    The slope of (x - f)^2 / (a + b f) is the same for all values with f > 0, so f = (x - a t) / (1 + b t).
     This is norm_sub with a sum that leans on the level a t.
     """
     unit = estimate.oracle.noise(1)
@@ -180,12 +183,15 @@ def apply(
     `calibrated` saves calibrate a second fit of this estimate.
     """
     row = find(method)
-    every = {"alpha": alpha, "top": top, "calibrated": calibrated}
-    options = {name: every[name] for name in row.options if every[name] is not None}
+    options = {"alpha": alpha, "top": top, "calibrated": calibrated}
+    own_options = {name: options[name] for name in row.options if options[name] is not None}
     size = len(estimate.shares)
     if blank(row, estimate):
         return np.full(size, 1.0 / size)
-    return row.shares(estimate, **options) if estimate.n else np.full(size, np.nan)
+    # A method would divide by the n of no reports.
+    if not estimate.n:
+        return np.full(size, np.nan)
+    return row.shares(estimate, **own_options)
 
 
 def answer(
@@ -226,6 +232,7 @@ def _largest(x: Floats, rank: int) -> float:
     """Return the value at this rank, with rank 1 the largest."""
     if not whole_number("top", rank):
         raise ParameterError("top must be at least 1")
+    # More than there are means all of them.
     place = max(len(x) - rank, 0)
     return float(np.partition(x, place)[place])
 
@@ -235,6 +242,7 @@ def _first_beyond(values: Floats, limit: float) -> float:
 
     All larger values fit. Equal values fit together or not at all.
     """
-    down = np.sort(values)[::-1]
-    beyond = int(np.searchsorted(np.cumsum(down), limit, side="right"))
-    return float(down[beyond]) if beyond < len(down) else 0.0
+    falling = np.sort(values)[::-1]
+    # Of equal values the one beyond the limit drops all, or the order of the domain would decide.
+    beyond = int(np.searchsorted(np.cumsum(falling), limit, side="right"))
+    return float(falling[beyond]) if beyond < len(falling) else 0.0
