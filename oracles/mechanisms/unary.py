@@ -68,14 +68,15 @@ class Unary(Oracle):
         return padding(reports, self.size)
 
     def _count(self, state: Ints, reports: Reports) -> int:
+        marks = state[-MARKS:]
         if c_library.in_use():
-            counts, marks = state[: self.size], state[-MARKS:]
-            return c_library.add_plausible(counts, reports, self._bins, self.plausible, marks)
-        marks, implausible = self._survey(reports)
+            return c_library.add_plausible(state[: self.size], reports, self._bins, self.plausible, marks)
+
+        new_marks, implausible = self._survey(reports)
         if implausible is not None:
             reports = reports[~implausible]
         state[: self.size] += column_counts(reports)[: self.size]
-        state[-MARKS:] += marks
+        marks += new_marks
         return 0 if implausible is None else int(np.count_nonzero(implausible))
 
     def implausible(self, reports: Reports) -> Flags | None:
@@ -88,8 +89,10 @@ class Unary(Oracle):
         implausible: Flags | None = None
         for run in runs(len(reports), self.width, 1 << 18):
             ones = row_counts(reports[run])
+            # Nearly all runs are honest, so the mask is made only when one is not.
             if int(ones.min()) < low or int(ones.max()) > high:
-                implausible = np.zeros(len(reports), np.bool_) if implausible is None else implausible
+                if implausible is None:
+                    implausible = np.zeros(len(reports), np.bool_)
                 implausible[run] = (ones < low) | (ones > high)
                 ones = ones[~implausible[run]]
             marks += np.bincount(self._bins[ones], minlength=MARKS)
@@ -113,11 +116,13 @@ class Unary(Oracle):
 
     def law(self) -> Floats:
         """Return the honest law of the number of ones in a report: the probabilities of 0..d."""
-        own = _binomial(self.size - 1, self.q)
+        others = _binomial(self.size - 1, self.q)
         law = np.zeros(self.size + 1)
-        law[:-1] += (1.0 - self.p) * own
-        law[1:] += self.p * own
-        return (1.0 - self.empty) * law + (self.empty * _binomial(self.size, self.q) if self.empty else 0.0)
+        law[:-1] += (1.0 - self.p) * others
+        law[1:] += self.p * others
+        # Fakes of rsfd hold no own value. Without their part of the law honest windows would look forged.
+        fakes = self.empty * _binomial(self.size, self.q) if self.empty else 0.0
+        return (1.0 - self.empty) * law + fakes
 
     @cached_property
     def plausible(self) -> tuple[int, int]:
@@ -130,9 +135,14 @@ class Unary(Oracle):
     @cached_property
     def _bins(self) -> Ints:
         """Mark of each number of ones, in eighths of a standard deviation around the mean."""
-        p, q, d, empty = self.p, self.q, self.size, self.empty
+        p = self.p
+        q = self.q
+        d = self.size
+        empty = self.empty
         mean = (d - 1) * q + p
         variance = (d - 1) * q * (1 - q) + p * (1 - p)
+
+        # A mixture with the fakes of rsfd: its variance has that of both means too.
         gap = d * q - mean
         spread = (1 - empty) * variance + empty * d * q * (1 - q) + empty * (1 - empty) * gap * gap
         distance = (np.arange(d + 1) - (mean + empty * gap)) / np.sqrt(spread)
