@@ -1,7 +1,8 @@
 """Crowd privacy: what a person reveals to somebody who sees only the estimates of one window.
 
 The tally of a window depends on the multiset of its reports only, so a reader of the estimates sees shuffled reports.
-Every honest report can stand in for that of any other person with some probability. So the crowd hides each of them.
+The crowd hides each of them, because every honest report can stand for that of any other person with some
+probability.
 
 The bound is that of clones (Feldman, McMillan and Talwar 2021), with the exact sum in place of a closed formula. The
 second bound uses the common part of an oracle's reports.
@@ -57,6 +58,8 @@ def crowd_epsilon(epsilon: float, people: int, overlap: float | None = None) -> 
     while excess(low) <= 0.0:
         low /= 4.0
     goal = optimize.brentq(excess, low, epsilon, rtol=_PRECISION, xtol=_PRECISION * low)
+
+    # Up by more than the error of the root, and then to three digits: a guarantee must not be too small.
     goal *= 1.0 + 3.0 * _PRECISION
     unit = 10.0 ** (math.floor(math.log10(goal)) - 2)
     return min(float(f"{math.ceil(goal / unit) * unit:.6g}"), epsilon), delta
@@ -75,16 +78,22 @@ def _clones(goal: float, people: int, p: float, r: float) -> float:
     """Return delta if each other report is a clone of one of two with probability 2 r."""
     from scipy import special
 
-    trials, chance = people - 1, 2.0 * r
-    mean, spread = trials * chance, _SPREAD * math.sqrt(trials * chance * (1.0 - chance)) + _SPREAD
+    trials = people - 1
+    chance = 2.0 * r
+    mean = trials * chance
+    spread = _SPREAD * math.sqrt(trials * chance * (1.0 - chance)) + _SPREAD
     clones = np.arange(max(0, int(mean - spread)), min(trials, int(mean + spread) + 1) + 1, dtype=np.float64)
     log_law = special.gammaln(trials + 1) - special.gammaln(clones + 1) - special.gammaln(trials - clones + 1)
     log_law += special.xlogy(clones, chance) + special.xlog1py(trials - clones, -chance)
-    law, m, growth = np.exp(log_law), clones + 1.0, math.exp(goal)
-    least = np.ceil(m * (growth * p - 1.0) / ((p - 1.0) * (1.0 + growth)) - 1e-9)
-    two = _half(clones, least)
-    one = np.minimum(two + _coins(clones, least - 1.0), 1.0)
-    terms = law / (p + 1.0) * ((p * one + two) - growth * (one + p * two))
+    law = np.exp(log_law)
+
+    # The closed formula of the variation-ratio papers is below an exact case, so this is the sum itself.
+    m = clones + 1.0
+    growth = math.exp(goal)
+    heads = np.ceil(m * (growth * p - 1.0) / ((p - 1.0) * (1.0 + growth)) - 1e-9)
+    tail = _half(clones, heads)
+    wider_tail = np.minimum(tail + _coins(clones, heads - 1.0), 1.0)
+    terms = law / (p + 1.0) * ((p * wider_tail + tail) - growth * (wider_tail + p * tail))
     # The sum leaves out the tails of the law, each with at most this probability.
     return max(float(terms.sum()), 0.0) + 2e-19
 
@@ -93,18 +102,19 @@ def _coins(trials: Floats, heads: Floats) -> Floats:
     """Return the probability that fair coins show exactly so many heads."""
     from scipy import special
 
-    inside = (heads >= 0) & (heads <= trials)
-    k = np.where(inside, heads, 0.0)
+    is_inside = (heads >= 0) & (heads <= trials)
+    k = np.where(is_inside, heads, 0.0)
     logs = special.gammaln(trials + 1) - special.gammaln(k + 1) - special.gammaln(trials - k + 1)
-    result: Floats = np.where(inside, np.exp(logs - trials * math.log(2.0)), 0.0)
+    result: Floats = np.where(is_inside, np.exp(logs - trials * math.log(2.0)), 0.0)
     return result
 
 
-def _half(trials: Floats, least: Floats) -> Floats:
+def _half(trials: Floats, heads: Floats) -> Floats:
     """Return the probabilities that fair coins show at least so many heads."""
     from scipy import special
 
-    inside = (least > 0) & (least <= trials)
-    tails = special.betainc(np.where(inside, least, 1.0), np.where(inside, trials - least + 1.0, 1.0), 0.5)
-    result: Floats = np.where(least <= 0, 1.0, np.where(least > trials, 0.0, tails))
+    # The beta function has no value at the ends, so a valid argument stands in for them.
+    is_inside = (heads > 0) & (heads <= trials)
+    tails = special.betainc(np.where(is_inside, heads, 1.0), np.where(is_inside, trials - heads + 1.0, 1.0), 0.5)
+    result: Floats = np.where(heads <= 0, 1.0, np.where(heads > trials, 0.0, tails))
     return result
