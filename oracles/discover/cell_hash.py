@@ -1,7 +1,7 @@
 """Hashed cells of strings: a client reports one of 2**b cells of a prefix, or of the whole string.
 
 A string is a row of chunks of a few symbols. Level j hashes the first j + 1 chunks, and each of four maps hashes all.
-A cell is the xor of one word for each chunk (tabulation). So the server extends a prefix by one xor.
+A cell is the xor of one word for each chunk (tabulation), so the server extends a prefix by one xor.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,11 @@ from oracles.errors import ParameterError
 from oracles.types import Ints
 
 MAPS = 4
-LEVEL_SLOTS, MAP_SLOTS = 5, 3
+LEVEL_SLOTS = 5
+MAP_SLOTS = 3
 """Numbers of slots of a level and of a map: a client draws one of all slots."""
-LEAST_CELLS, MOST_CELLS = 12, 16
+LEAST_CELLS = 12
+MOST_CELLS = 16
 CHUNK = 2_048
 """Most numbers of a chunk, except the first one, which may have as many as there are cells."""
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
@@ -49,11 +51,13 @@ class Strings:
     @cached_property
     def chunks(self) -> list[int]:
         """Number of symbols of each chunk."""
-        base, length = self.coding.size + 1, self.coding.length
-        first, usual = _most_symbols(base, 1 << self.cells), _most_symbols(base, CHUNK)
-        sizes = [min(first, length)]
+        base = self.coding.size + 1
+        length = self.coding.length
+        # The first chunk has no parents that multiply its candidates, so it may fill all cells.
+        sizes = [min(_most_symbols(base, 1 << self.cells), length)]
+        later_size = _most_symbols(base, CHUNK)
         while sum(sizes) < length:
-            sizes.append(min(usual, length - sum(sizes)))
+            sizes.append(min(later_size, length - sum(sizes)))
         return sizes
 
     @property
@@ -77,11 +81,14 @@ class Strings:
 
     def numbers(self, text: str) -> Ints:
         """Return the number of each chunk of a text. Its first symbol is the most significant digit."""
-        symbols, start, numbers = self.coding.symbols(text), 0, []
+        symbols = self.coding.symbols(text)
+        base = self.coding.size + 1
+        start = 0
+        numbers = []
         for size in self.chunks:
             number = 0
             for symbol in symbols[start : start + size].tolist():
-                number = number * (self.coding.size + 1) + symbol
+                number = number * base + symbol
             numbers.append(number)
             start += size
         return np.array(numbers, np.int64)
@@ -108,6 +115,7 @@ class Strings:
     def words(self, chunk: int, number: int) -> Ints:
         """Return the word of a chunk's number for each level and map."""
         blocks = range(-(-self.parts // _WORDS))
+        # The digest keys the hash: whoever forges reports cannot prepare strings with one cell before the query exists.
         prefix = self.digest + chunk.to_bytes(2, "little") + number.to_bytes(4, "little")
         data = b"".join(sha256(prefix + bytes([block])).digest() for block in blocks)
         return np.frombuffer(data, "<u4")[: self.parts].astype(np.int64) & ((1 << self.cells) - 1)
@@ -134,7 +142,8 @@ class Strings:
 
     def valid(self, chunk: int) -> Ints:
         """Return the numbers of a chunk that have no symbol after an end, in order."""
-        base, numbers = self.coding.size + 1, np.zeros(1, np.int64)
+        base = self.coding.size + 1
+        numbers = np.zeros(1, np.int64)
         for width in range(self.chunks[chunk]):
             longer = np.arange(1, base)[:, None] * base**width + numbers
             numbers = np.concatenate([[0], longer.reshape(-1)])
