@@ -68,14 +68,16 @@ def positions(labels: tuple[str, ...] | None, values: "Sequence[int | str] | Arr
     """Return a set of distinct values as positions. Names are allowed if there are labels."""
     array = np.asarray(values)
     if labels is not None and array.dtype.kind in "UO":
-        places = {name: at for at, name in enumerate(labels)}
+        places = {name: place for place, name in enumerate(labels)}
         items = np.asarray(values, object).ravel().tolist()
         unknown = [value for value in items if isinstance(value, str) and value not in places]
         if unknown:
             raise ReportError(f"value {unknown[0]!r} is not one of the {size} labels")
         array = np.asarray([places.get(value, value) for value in items])
+
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
         raise ReportError("a set must be a list of one or more positions (integers), or of names if there are labels")
+    # NumPy would count a negative position from the end.
     if array.min() < 0 or array.max() >= size:
         raise ReportError(f"a position in the set is outside 0..{size - 1}")
     if len(np.unique(array)) != len(array):
@@ -93,8 +95,8 @@ def rows(estimate: Listed, positions: Ints, level: float = LEVEL) -> list[Row]:
     columns = (estimate.shares[positions], estimate.stderr[positions], *estimate.intervals_at(positions, level))
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return [
-        Row(_name(estimate, at), share, stderr, low, high, level)
-        for at, (share, stderr, low, high) in zip(positions.tolist(), numbers, strict=True)
+        Row(_name(estimate, position), share=share, stderr=stderr, low=low, high=high, level=level)
+        for position, (share, stderr, low, high) in zip(positions.tolist(), numbers, strict=True)
     ]
 
 
@@ -106,24 +108,31 @@ def largest(estimate: Listed, k: int) -> list[Row]:
 
 def text(estimate: Listed) -> str:
     """Return the largest shares with their standard errors, which need no exact tails."""
-    size, stderr = len(estimate.shares), estimate.stderr
+    size = len(estimate.shares)
+    stderr = estimate.stderr
     head = f"Estimate of {size:,} values from {estimate.n:,} reports"
     if not estimate.n:
         return head
-    first = highest(estimate, _LIST_LENGTH).tolist()
-    wide = max(len(str(_name(estimate, at))) for at in first)
-    lines = [f"  {_name(estimate, at)!s:{wide}}  {estimate.shares[at]:8.3%} ± {stderr[at]:.3%}" for at in first]
-    more = [f"  and {size - len(first):,} more"] if size > len(first) else []
-    return "\n".join([f"{head}, share ± standard error:", *lines, *more])
+
+    listed = highest(estimate, _LIST_LENGTH).tolist()
+    width = max(len(str(_name(estimate, position))) for position in listed)
+    lines = [f"{head}, share ± standard error:"]
+    for position in listed:
+        share = estimate.shares[position]
+        lines.append(f"  {_name(estimate, position)!s:{width}}  {share:8.3%} ± {stderr[position]:.3%}")
+    if size > len(listed):
+        lines.append(f"  and {size - len(listed):,} more")
+    return "\n".join(lines)
 
 
 def frame(estimate: Listed) -> "DataFrame":
     """Return a polars table with one row for each value, in the order of the domain."""
     with extra("read"):
         import polars as pl
+
     size = len(estimate.shares)
     columns = {"share": estimate.shares, "stderr": estimate.stderr, "low": estimate.low, "high": estimate.high}
-    return pl.DataFrame({"value": [_name(estimate, at) for at in range(size)], **columns})
+    return pl.DataFrame({"value": [_name(estimate, position) for position in range(size)], **columns})
 
 
 def plot(estimate: Listed, k: int, axes: Any = None) -> Any:
@@ -132,13 +141,16 @@ def plot(estimate: Listed, k: int, axes: Any = None) -> Any:
         from matplotlib import pyplot as plt
     if axes is None:
         _, axes = plt.subplots(layout="constrained")
+
     bars = largest(estimate, k)
     share = np.array([row.share for row in bars])
     ends = np.array([[row.low for row in bars], [row.high for row in bars]])
     axes.barh([str(row.value) for row in bars], share, color="#9bbcf0")
+    # matplotlib refuses negative lengths. A share below 0 has its interval beside it, cut at 0.
     error = np.maximum(np.abs(ends - share), 0.0)
     axes.errorbar(share, np.arange(len(bars)), xerr=error, fmt="none", ecolor="#1d3b6f", capsize=3)
     axes.invert_yaxis()
+
     level = bars[0].level if bars else LEVEL
     axes.set_xlabel(f"share, {100 * level:.6g}% intervals, {estimate.n:,} reports")
     return axes
