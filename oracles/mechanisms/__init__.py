@@ -24,7 +24,8 @@ EDITION = 1
 """The edition of a query file that names none."""
 NEWEST = 2
 """The newest edition. Its "auto" chooses near the smallest possible error, and its answers for life use tables."""
-EACH, TABLE = "each", "table"
+EACH = "each"
+TABLE = "table"
 NOISES = (TABLE, EACH)
 """How the answers of a client to different values depend on one another."""
 
@@ -87,11 +88,13 @@ def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None, 
     >>> oracle("olh", epsilon=2.0, size=64, table=5).bound(8)
     6.6852270786
     """
-    epsilon, size = usable_epsilon(epsilon), usable_size(size)
+    epsilon = usable_epsilon(epsilon)
+    size = usable_size(size)
     if name == "auto" and buckets is None and table is None:
         return automatic(epsilon, size)
     if name not in _ALL and name != "auto":
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(_ALL)} or auto")
+
     options: dict[str, int] = {}
     for option, value, names in (("buckets", buckets, WITH_BUCKETS), ("table", table, WITH_TABLE)):
         if value is None:
@@ -121,47 +124,64 @@ def automatic(
     `table` exclude oracles of another noise. "auto" never chooses an oracle of a later edition, so a new oracle changes
     no digest. `among` names the oracles that suit, if not all do.
     """
-    if noise == TABLE:  # edition 1 has no choice of its own with tables
+    # Edition 1 has no choice of its own with tables.
+    if noise == TABLE:
         edition = max(edition, NEWEST)
     kinds = tuple(
         kind
         for name, kind in ORACLES.items()
         if kind.auto_edition is not None and kind.auto_edition <= edition and (among is None or name in among)
     )
-    return _choice(kinds, epsilon, size, classes, edition, budget, noise, table)
+    if edition > 1:
+        return _nearest(kinds, epsilon, size, budget=budget, noise=noise, table=table)
+    return _shortest(kinds, epsilon, size, classes)
 
 
-@lru_cache(maxsize=1 << 10)  # many queries share their settings, and oracles do not change
-def _choice(
+# Many queries share their settings, and oracles do not change.
+@lru_cache(maxsize=1 << 10)
+def _shortest(kinds: tuple[OracleType, ...], epsilon: float, size: int, classes: int | None) -> Oracle:
+    """Return the choice of edition 1."""
+    candidates = []
+    for kind in kinds:
+        candidate = kind.candidate(epsilon, size, classes)
+        if candidate is not None:
+            candidates.append(candidate)
+    if not candidates:
+        raise ParameterError(f"no oracle has at most {classes} classes; every oracle has at least 2")
+
+    limit = 1.1 * min(candidate.variance(1) for candidate in candidates)
+    near_best = [candidate for candidate in candidates if candidate.variance(1) <= limit]
+    # The name decides between equal widths: then the order of the table does not matter.
+    return min(near_best, key=lambda candidate: (candidate.width, candidate.name))
+
+
+@lru_cache(maxsize=1 << 10)
+def _nearest(
     kinds: tuple[OracleType, ...],
     epsilon: float,
     size: int,
-    classes: int | None,
-    edition: int,
+    *,
     budget: float | None,
     noise: str | None,
     table: int | None,
 ) -> Oracle:
-    if edition > 1:
+    """Return the choice of edition 2."""
 
-        def points(buckets: int) -> int | None:
-            if noise == EACH or budget is None:
-                return None
-            if table is None:
-                return best_points(buckets, epsilon)
-            return table if is_allowed(buckets, table, epsilon) else None
+    def points(buckets: int) -> int | None:
+        # Without a budget clients do not answer for life, and need no table.
+        if noise == EACH or budget is None:
+            return None
+        if table is None:
+            return best_points(buckets, epsilon)
+        return table if is_allowed(buckets, table, epsilon) else None
 
-        forms = Forms(points, fewer=budget is not None)
-        versions = [version for kind in kinds for version in kind.versions(epsilon, size, forms)]
-        if noise == TABLE:
-            versions = [version for version in versions if version.tables is not None]
-        return nearest(versions, epsilon, size, budget).oracle
-    candidates = [each for kind in kinds if (each := kind.candidate(epsilon, size, classes)) is not None]
-    if not candidates:
-        raise ParameterError(f"no oracle has at most {classes} classes; every oracle has at least 2")
-    limit = 1.1 * min(candidate.variance(1) for candidate in candidates)
-    # The name decides between equal widths: then the order of the table does not matter.
-    return min((c for c in candidates if c.variance(1) <= limit), key=lambda c: (c.width, c.name))
+    forms = Forms(points, fewer=budget is not None)
+    versions: list[Oracle] = []
+    for kind in kinds:
+        versions += kind.versions(epsilon, size, forms)
+    if noise == TABLE:
+        versions = [version for version in versions if version.tables is not None]
+    return nearest(versions, epsilon, size, budget).oracle
 
 
 def fitted(name: str, epsilon: float, size: int, budget: float | None) -> Oracle:
@@ -172,12 +192,16 @@ def fitted(name: str, epsilon: float, size: int, budget: float | None) -> Oracle
     if budget is None:
         return automatic(epsilon, size, edition=NEWEST) if name == "auto" else oracle(name, epsilon=epsilon, size=size)
     usable_epsilon(epsilon)
+
     forms = Forms(partial(best_points, epsilon=epsilon), fewer=True)
-    versions = [*ORACLES[name].versions(epsilon, size, forms)] or [oracle(name, epsilon=epsilon, size=size, table=2)]
+    versions = [*ORACLES[name].versions(epsilon, size, forms)]
+    # blh has no version of its own for "auto", which takes hr in its place.
+    if not versions:
+        versions = [oracle(name, epsilon=epsilon, size=size, table=2)]
     candidates = [version for version in versions if version.life.amount <= budget]
     if not candidates:
-        least = min(float(version.life.amount) for version in versions)
-        raise ParameterError(f"answers for life charge {least:,.4g}, above the budget of {budget:g}")
+        least_charge = min(float(version.life.amount) for version in versions)
+        raise ParameterError(f"answers for life charge {least_charge:,.4g}, above the budget of {budget:g}")
     return min(candidates, key=total)
 
 
