@@ -14,17 +14,24 @@ def orthogonal(words: Ints, bits: int) -> Ints:
     >>> orthogonal(np.array([3]), 3)
     array([3, 4])
     """
+    # Gauss and Jordan: each pivot bit is in one word only, so a free bit tells its pivots at once.
     pivots: dict[int, int] = {}
     for vector in map(int, words):
-        rest = vector
+        reduced = vector
         for pivot, word in pivots.items():
-            rest ^= word if rest >> pivot & 1 else 0
-        if rest:
-            new = rest.bit_length() - 1
-            pivots = {pivot: word ^ (rest if word >> new & 1 else 0) for pivot, word in pivots.items()}
-            pivots[new] = rest
-    free = [bit for bit in range(bits) if bit not in pivots]
-    basis = [sum(1 << pivot for pivot, word in pivots.items() if word >> bit & 1) | 1 << bit for bit in free]
+            if reduced >> pivot & 1:
+                reduced ^= word
+        if not reduced:
+            continue
+
+        new_pivot = reduced.bit_length() - 1
+        for pivot, word in pivots.items():
+            if word >> new_pivot & 1:
+                pivots[pivot] = word ^ reduced
+        pivots[new_pivot] = reduced
+
+    free_bits = [bit for bit in range(bits) if bit not in pivots]
+    basis = [sum(1 << pivot for pivot, word in pivots.items() if word >> bit & 1) | 1 << bit for bit in free_bits]
     return np.array(basis, np.int64)
 
 
@@ -37,9 +44,10 @@ def dependent(words: Sequence[NDArray[np.integer]]) -> Flags:
     basis: list[NDArray[np.integer]] = []
     flags = np.zeros(len(words[0]), np.bool_)
     for word in words:
-        rest = word
-        for earlier in basis:
-            rest = np.minimum(rest, rest ^ earlier)  # clears the highest bit of `earlier`
-        flags |= rest == 0
-        basis.append(rest)
+        reduced = word
+        # The smaller of both has the highest bit of the earlier word cleared.
+        for earlier_word in basis:
+            reduced = np.minimum(reduced, reduced ^ earlier_word)
+        flags |= reduced == 0
+        basis.append(reduced)
     return flags
