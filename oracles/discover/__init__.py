@@ -1,7 +1,7 @@
 """Unknown strings: clients report hashed cells, and the server finds names, proves them, and answers for any string.
 
-Levels tell of prefixes, and a search over them gives candidates. Maps tell of whole strings, by clients that took no
-part in the search. So a test over the candidates holds whatever the search did. All of it follows from one tally.
+Levels tell of prefixes, and a search over them gives candidates. A test of the candidates holds whatever the search
+did, because maps tell of whole strings, by clients that took no part in it. All of it follows from one tally.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,44 +47,56 @@ def search(
     family_error: float = FAMILY_ERROR,
 ) -> Search:
     """Return the names that a tally proves. Names of a `dictionary` are candidates whatever the search finds."""
-    strings, support = slots.strings, slots.support(state, n)
-    answering, maps = slots.answering(state, n), Maps.of(slots, state, n, n_independent, support)
+    strings = slots.strings
+    support = slots.support(state, n)
+    answering = slots.answering(state, n)
+    maps = Maps.of(slots, state, n, n_independent, support)
+    # A level without an independent report cannot tell its children apart.
     if not all(maps.independent(reports) for reports in answering):
         return Search((), (), maps)
+
     levels = zip(support[: strings.levels], answering, strict=False)
     likely = candidates(strings, [_distances(maps, counts, reports) for counts, reports in levels])
     names = set(dictionary)
     cells = {text: maps.cells(text) for text in sorted(names) if strings.is_name(text)}
-    for row in likely.numbers[likely.order]:  # names that are cut within a character may look the same
+    # Names that are cut within a character may look the same: the first one, which is likelier, has the text.
+    for row in likely.numbers[likely.order]:
         cells.setdefault(strings.text(row), strings.cells_of_numbers(row)[strings.levels :].tolist())
     return _confirmed(maps, cells, names, family_error)
 
 
 def _distances(maps: Maps, support: Ints, reports: int) -> Floats:
     """Return the distance of each cell's share from that of an empty cell, in standard errors."""
-    p, q = float(maps.oracle.exact[0]), float(maps.oracle.exact[1])
+    p = float(maps.oracle.exact[0])
+    q = float(maps.oracle.exact[1])
     stderr = np.sqrt(q * (1.0 - q) / maps.independent(reports)) / (p - q)
+    # Another string shares the cell with probability 2**-b, which the law of the maps includes.
     distances: Floats = (support / reports - maps.pure.q) / maps.pure.gap / stderr
     return distances
 
 
 def _confirmed(maps: Maps, cells: Mapping[str, Sequence[int]], dictionary: set[str], family_error: float) -> Search:
     """Test texts by falling count of their cells. A name that is confirmed takes its cells from all later ones."""
-    before = NamedCells()
+    taken = NamedCells()
     proofs: list[tuple[str, Sequence[int], list[int], float]] = []
     ambiguous = []
     for text, own in maps.by_count(cells):
-        clean = before.clean(own)
+        clean = taken.clean(own)
         if not clean:
             ambiguous.append(text)
-        elif (error := maps.p_value(own, clean) * len(cells)) <= family_error:
+            continue
+        # Bonferroni over all candidates, whatever the search did: the clients of the maps took no part in it.
+        error = maps.p_value(own, clean) * len(cells)
+        if error <= family_error:
             proofs.append((text, own, clean, error))
-            before.add(own)
-    level = 1.0 - 0.05 * len(proofs) / len(cells)
-    names = [
-        replace(maps.estimate(text, own, clean, LEVEL if text in dictionary else level), error=error)
-        for text, own, clean, error in proofs
-    ]
+            taken.add(own)
+
+    # Selected names were lucky, so their intervals are wider (false coverage rate of 5%). Names known before are not.
+    selected_level = 1.0 - 0.05 * len(proofs) / len(cells)
+    names = []
+    for text, own, clean, error in proofs:
+        level = LEVEL if text in dictionary else selected_level
+        names.append(replace(maps.estimate(text, own, clean, level), error=error))
     return Search(tuple(names), tuple(ambiguous), maps)
 
 

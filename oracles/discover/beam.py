@@ -2,8 +2,9 @@
 
 The score of a prefix is the logarithm of the odds that a frequent name has it, up to a limit of 0. Without the limit
 the children of common prefixes would leave no room for others. A cell counts at most 1.25 times what a frequent name
-needs, so that one shared cell does not save a prefix. Of equal scores the one whose cells count more wins. Scores are
-rounded before they are compared. Then the order of the alphabet decides. So the result depends on counts alone.
+needs, so that one shared cell does not save a prefix. Of equal scores the one whose cells count more wins. The result
+depends on counts alone, because scores are rounded before they are compared, and the order of the alphabet decides
+between equal ones.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,10 @@ WIDTH = 1_024
 """Number of prefixes that stay at each level."""
 CANDIDATES = 512
 """Number of names that are tested in the end."""
-_POWER, _CAP = 1.1, 1.25
+_POWER = 1.1
+"""Distance that a frequent name is taken to have, as a multiple of the largest one that luck gives."""
+_CAP = 1.25
+"""Largest distance that counts, as a multiple of the one of a frequent name."""
 _TIE = 1e-6
 """Weight of the cells of a prefix among prefixes of equal score."""
 _DIGITS = 9
@@ -58,17 +62,22 @@ def candidates(strings: Strings, distances: Sequence[Floats]) -> Prefixes:
 
 def _extended(strings: Strings, level: int, prefixes: Prefixes, distances: Floats) -> Prefixes:
     """Return the best extensions of prefixes by one chunk. A prefix that has ended has one."""
-    numbers, words = strings.valid(level), strings.table(level)[:, level]
+    numbers = strings.valid(level)
+    words = strings.table(level)[:, level]
     choices = np.log(len(numbers))
     mean = _POWER * np.sqrt(2.0 * choices)
+    # Without the cap one cell that is shared with a frequent name saves any path.
     distances_within = np.minimum(distances, _CAP * mean)
     gains = mean * distances_within - mean**2 / 2.0
     is_over = prefixes.numbers[:, -1:] % (strings.coding.size + 1) == 0 if level else np.zeros((1, 1), np.bool_)
+
     cells = _cells(strings, level, prefixes.numbers)[:, None] ^ words
     scores = prefixes.scores[:, None] + gains[cells]
     scores -= np.where(is_over, 0.0, choices)
+    # The logarithm of a probability. Without this ceiling plain sums find 1.0 name where this finds 6.8.
     np.minimum(scores, 0.0, out=scores)
     scores[is_over[:, 0], 1:] = -np.inf
+
     ties = prefixes.ties[:, None] + distances_within[cells]
     best = _best((scores + _TIE * ties).reshape(-1), WIDTH)
     prefix, number = np.divmod(best, len(numbers))
@@ -76,14 +85,16 @@ def _extended(strings: Strings, level: int, prefixes: Prefixes, distances: Float
     return Prefixes(rows, scores[prefix, number], ties[prefix, number])
 
 
-def _best(scores: Floats, most: int) -> Ints:
+def _best(scores: Floats, count: int) -> Ints:
     """Return the places of the best scores, in order. Of equal ones the first."""
     values = np.round(scores, _DIGITS)
     places = np.flatnonzero(values > -np.inf)
-    if len(places) > most:
-        limit = np.partition(values, -most)[-most]
-        above, equal = np.flatnonzero(values > limit), np.flatnonzero(values == limit)
-        places = np.sort(np.concatenate([above, equal[: most - len(above)]]))
+    # A partition alone would keep any of the equal scores at the limit, by the processor's order.
+    if len(places) > count:
+        limit = np.partition(values, -count)[-count]
+        better = np.flatnonzero(values > limit)
+        equal = np.flatnonzero(values == limit)
+        places = np.sort(np.concatenate([better, equal[: count - len(better)]]))
     return places
 
 

@@ -19,9 +19,10 @@ FEWER_CELLS = {16: 1.0, 15: 1.02, 14: 1.05, 13: 1.12, 12: 1.25}
 def reach(strings: Strings) -> float:
     """Return the smallest share that is found with probability 0.9, in standard errors of all clients."""
     coding = strings.coding
+    # Only clients of the levels search. Those of the maps prove.
     searching = LEVEL_SLOTS * strings.levels / strings.slots
-    smallest = math.sqrt(2.0 * coding.length * math.log(coding.size) / searching)
-    return smallest * _ratio(coding.length) * FEWER_CELLS[strings.cells]
+    smallest_reach = math.sqrt(2.0 * coding.length * math.log(coding.size) / searching)
+    return smallest_reach * _ratio(coding.length) * FEWER_CELLS[strings.cells]
 
 
 def smallest_share(strings: Strings, cell: Pure, n: int) -> float | None:
@@ -32,9 +33,10 @@ def smallest_share(strings: Strings, cell: Pure, n: int) -> float | None:
 
 def _ratio(length: int) -> float:
     """Return the ratio of a length, interpolated between the measured ones."""
-    lengths = [each for each, _ in RATIOS]
+    lengths = [measured for measured, _ in RATIOS]
     place = bisect_left(lengths, length)
     if place in (0, len(RATIOS)):
         return RATIOS[min(place, len(RATIOS) - 1)][1]
-    (low, before), (high, after) = RATIOS[place - 1], RATIOS[place]
-    return before + (after - before) * (length - low) / (high - low)
+    low, low_ratio = RATIOS[place - 1]
+    high, high_ratio = RATIOS[place]
+    return low_ratio + (high_ratio - low_ratio) * (length - low) / (high - low)
