@@ -31,7 +31,11 @@ class Grr(Oracle):
     takes_table = True
 
     def __init__(self, epsilon: float, size: int, *, table: int | None = None) -> None:
-        self.width = 1 if size <= 1 << 8 else 2 if size <= 1 << 16 else 4
+        self.width = 4
+        if size <= 1 << 8:
+            self.width = 1
+        elif size <= 1 << 16:
+            self.width = 2
         self.state_size = size + MARKS
         self.places = size
         self.keep = chance.largest(size - 1, 1, chance.exp(epsilon))
@@ -45,12 +49,15 @@ class Grr(Oracle):
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         del rows
-        draw, answers = source(rng), classes.copy()
+        draw = source(rng)
         if self.tables is not None:
             return self.report_bytes(self.tables.answers(classes, draw))
+
+        answers = classes.copy()
         false_answers = np.flatnonzero(~draw.events(self.keep, len(classes)))
-        other = draw.below(self.size - 1, len(false_answers))
-        answers[false_answers] = other + (other >= classes[false_answers])
+        # A number below d - 1 skips the own value, which would come more often than p allows.
+        numbers = draw.below(self.size - 1, len(false_answers))
+        answers[false_answers] = numbers + (numbers >= classes[false_answers])
         return self.report_bytes(answers)
 
     @property
@@ -99,5 +106,7 @@ def set_as_value(oracle: Pure, n: int, values: int, share: float) -> float:
 def _one_report(oracle: Pure, values: int, share: float) -> float:
     """Return the variance of one report. Exact fractions are slow, and each final needs the same few."""
     p, q = oracle.exact
-    inside, outside = p + (values - 1) * q, values * q
-    return float(outside * (1 - outside) / (p - q) ** 2 + Fraction(share) * (1 - inside - outside) / (p - q))
+    member_rate = p + (values - 1) * q
+    other_rate = values * q
+    at_zero = other_rate * (1 - other_rate) / (p - q) ** 2
+    return float(at_zero + Fraction(share) * (1 - member_rate - other_rate) / (p - q))
