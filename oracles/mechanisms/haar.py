@@ -12,7 +12,8 @@ from oracles.mechanisms.hashing import Hashing
 from oracles.numbers.tree import Tree, TreeEstimate
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, whole_number
 
-LEAST_BITS, MOST_BITS = 4, 16
+LEAST_BITS = 4
+MOST_BITS = 16
 """Numbers have from 2**4 to 2**16 bins."""
 BINS = tuple(1 << bits for bits in range(LEAST_BITS, MOST_BITS + 1))
 _QUARTERS = 4
@@ -40,7 +41,8 @@ class Haar(Hashing):
         if size not in BINS:
             raise ParameterError(f"haar: bins must be a power of two from {BINS[0]} to {BINS[-1]}, got {size}")
         super().__init__("haar", epsilon, size, rows=1, bits=size.bit_length() - 1, table=table)
-        self._a, self._b = self.tree.bin_variance, 0.0
+        self._a = self.tree.bin_variance
+        self._b = 0.0
 
     @property
     def levels(self) -> int:
@@ -79,12 +81,15 @@ class Haar(Hashing):
 
     def _malformed(self, reports: Reports) -> Flags | None:
         integers = self._integers(reports)[:, -1]
-        bad: Flags = (integers < 2) | (integers >= 2 << self.bits)
-        return bad if bad.any() else None
+        # Row 0 tells nothing, and no client draws it.
+        is_bad: Flags = (integers < 2) | (integers >= 2 << self.bits)
+        return is_bad if is_bad.any() else None
 
     def _count(self, state: Ints, reports: Reports) -> int:
         integers = self._integers(reports)[:, 0].astype(np.int64)
-        signs, marks = state[: self.cells], state[self.cells :]
+        signs = state[: self.cells]
+        marks = state[self.cells :]
+        # A histogram costs a pass over all cells, so few reports are added one by one.
         if 4 * len(integers) >= self.cells:
             rows = np.bincount(integers, minlength=2 * self.cells).reshape(-1, 2)
             signs += rows[:, 0] - rows[:, 1]
@@ -104,6 +109,7 @@ class Haar(Hashing):
     @cached_property
     def honest_marks(self) -> Floats:
         rows = np.arange(1, self.cells)
+        # A level has 1/k of the reports, and the lowest bit of its rows, 2**j, says how few rows share them.
         chances = (rows & -rows) * 2.0 / self.cells / self.levels
         return np.bincount(self._marks[1:], chances, MARKS).astype(np.float64)
 
