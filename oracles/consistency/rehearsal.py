@@ -13,14 +13,15 @@ from oracles.estimate import Estimate
 from oracles.kernels.simplex import project
 from oracles.types import Floats
 
-_FINE = 4
+_FINENESS = 4
 """Steps of the grids for each standard error at zero."""
 _FAR = 8.0
 """Standard errors above which a share counts as it is, since luck does not explain it."""
 _ROUNDS = 1000
 _LEAST = 1e-300
 _VALUES = 1 << 16
-_FEWEST, _MOST = 4, 256
+_FEWEST = 4
+_MOST = 256
 
 
 def likely_truth(estimate: Estimate) -> Floats:
@@ -29,10 +30,10 @@ def likely_truth(estimate: Estimate) -> Floats:
     Maximum likelihood removes the spread of the noise, without a family of priors.
     """
     x = np.sort(estimate.shares)[::-1]
-    clear = int(np.count_nonzero(x > _FAR * estimate.sigma))
-    if clear < len(x):
-        rest = max(1.0 - float(x[:clear].sum()), 0.0)
-        x[clear:] = _without_noise(estimate, x[clear:], rest / (len(x) - clear))
+    clear_count = int(np.count_nonzero(x > _FAR * estimate.sigma))
+    if clear_count < len(x):
+        remaining = max(1.0 - float(x[:clear_count].sum()), 0.0)
+        x[clear_count:] = _without_noise(estimate, x[clear_count:], remaining / (len(x) - clear_count))
     return project(x)
 
 
@@ -41,17 +42,21 @@ def _without_noise(estimate: Estimate, x: Floats, equal: float) -> Floats:
 
     All are `equal` unless the law makes x more likely by more than a factor of the number of values.
     """
-    step = estimate.sigma / _FINE
-    atoms = np.union1d(np.arange(_FAR * _FINE + 1.0) * step, equal)
+    # Bins of a quarter of a standard error: the work does not grow with the domain.
+    step = estimate.sigma / _FINENESS
+    atoms = np.union1d(np.arange(_FAR * _FINENESS + 1.0) * step, equal)
     bins = np.rint(np.maximum(x, -_FAR * estimate.sigma) / step).astype(np.int64)
     centres, times = np.unique(bins, return_counts=True)
+
+    # A value lies anywhere in its bin, which adds the variance of a uniform law, step^2/12.
     spread = np.sqrt(estimate.noise.stderr(atoms) ** 2 + step**2 / 12.0)
     kernel = np.exp(-0.5 * ((centres[:, None] * step - atoms) / spread) ** 2) / spread
     weights = np.full(len(atoms), 1.0 / len(atoms))
     for _ in range(_ROUNDS):
         weights *= (times / (kernel @ weights)) @ kernel / len(x)
-    same = np.maximum(kernel[:, np.searchsorted(atoms, equal)], _LEAST)
-    if times @ np.log((kernel @ weights) / same) < np.log(len(x)):
+
+    uniform = np.maximum(kernel[:, np.searchsorted(atoms, equal)], _LEAST)
+    if times @ np.log((kernel @ weights) / uniform) < np.log(len(x)):
         return np.full(len(x), equal)
     ranks = (np.arange(len(x), 0, -1) - 0.5) / len(x)
     places = np.searchsorted(np.cumsum(weights), ranks)
