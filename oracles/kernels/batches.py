@@ -64,26 +64,48 @@ def walk(
     `part` is that of the walk before, which ended inside the batch at `start`.
     """
     columns = np.empty((4, room), np.int64)
-    count, following, rest = np.zeros(1, np.int64), np.zeros(1, np.int64), np.array(part, np.int64)
+    count = np.zeros(1, np.int64)
+    following = np.zeros(1, np.int64)
+    position = np.array(part, np.int64)
+    buffers = [c_library.integer_buffer(column) for column in columns]
+    # C takes arguments by position, in the order of oracles/kernels/source/interface.h.
     end = c_library.lib().walk(
-        *(c_library.octet_buffer(data), len(data), start, checksums, first, room),
-        *(c_library.integer_buffer(column) for column in columns),
-        *(c_library.size_buffer(count), c_library.integer_buffer(following), c_library.size_buffer(rest)),
+        c_library.octet_buffer(data),
+        len(data),
+        start,
+        checksums,
+        first,
+        room,
+        *buffers,
+        c_library.size_buffer(count),
+        c_library.integer_buffer(following),
+        c_library.size_buffer(position),
     )
+
     offsets, times, places, sizes = columns[:, : int(count[0])]
-    return Walk(offsets, times, places, sizes, end, (int(rest[0]), int(rest[1])), int(following[0]))
+    part = int(position[0]), int(position[1])
+    return Walk(offsets, times, places, sizes, end=end, part=part, next_offset=int(following[0]))
 
 
 def tell_kinds(data: memoryview, places: Ints, sizes: Ints) -> Kinds:
     """Group the values at these places by the kind of their frames."""
     count = len(places)
-    kinds, ids = np.empty(count, np.int16), np.empty(count, np.uint64)
-    firsts, slots = np.empty(MOST_KINDS, np.int64), np.full(1 << _SLOT_BITS, -1, np.int16)
-    buffer = c_library.buffer
+    kinds = np.empty(count, np.int16)
+    ids = np.empty(count, np.uint64)
+    firsts = np.empty(MOST_KINDS, np.int64)
+    # The kernel's hash table, four times as large as the kinds. -1 is an empty slot, since 0 is a kind.
+    slots = np.full(1 << _SLOT_BITS, -1, np.int16)
     count_of_kinds = c_library.lib().tell_kinds(
-        *(c_library.octet_buffer(data), count, c_library.integer_buffer(places), c_library.integer_buffer(sizes)),
-        *(buffer("int16_t[]", kinds), buffer("uint64_t[]", ids), c_library.integer_buffer(firsts), MOST_KINDS),
-        *(buffer("int16_t[]", slots), _SLOT_BITS),
+        c_library.octet_buffer(data),
+        count,
+        c_library.integer_buffer(places),
+        c_library.integer_buffer(sizes),
+        c_library.buffer("int16_t[]", kinds),
+        c_library.buffer("uint64_t[]", ids),
+        c_library.integer_buffer(firsts),
+        MOST_KINDS,
+        c_library.buffer("int16_t[]", slots),
+        _SLOT_BITS,
     )
     return Kinds(kinds, ids, firsts[:count_of_kinds])
 
@@ -94,6 +116,8 @@ def gather(data: memoryview, places: Ints, sizes: Ints, width: int, header: int)
     c_library.lib().gather(
         c_library.octet_buffer(data),
         len(places),
-        *(c_library.integer_buffer(places), c_library.integer_buffer(sizes), c_library.octet_buffer(octets)),
+        c_library.integer_buffer(places),
+        c_library.integer_buffer(sizes),
+        c_library.octet_buffer(octets),
     )
     return octets.reshape(-1, width)

@@ -46,11 +46,12 @@ def name() -> str:
 def numpy_alone() -> Iterator[None]:
     """Turn the library off in this process for a while, for tests and benchmarks."""
     global _module  # noqa: PLW0603 - the kernels are a choice of the process
-    before, _module = _module, None
+    library = _module
+    _module = None
     try:
         yield
     finally:
-        _module = before
+        _module = library
 
 
 def add_bits(counts: Ints, rows: Reports) -> None:
@@ -72,16 +73,19 @@ def _add_bits(
 ) -> int:
     null = _module.ffi.NULL
     count, width = rows.shape
-    plausibility = (
-        (null, *plausible, null)
-        if bins is None or marks is None
-        else (integer_buffer(bins), *plausible, integer_buffer(marks))
-    )
+    # The kernel keeps its sums in this memory and adds to them, so it must be zero.
     scratch = np.zeros(_module.lib.bits_scratch(count, width), np.uint8)
     left_out: int = _module.lib.add_bits(
-        *(octet_buffer(rows), count, width, integer_buffer(counts), size),
-        *plausibility,
-        *(octet_buffer(scratch), vector_bits()),
+        octet_buffer(rows),
+        count,
+        width,
+        integer_buffer(counts),
+        size,
+        null if bins is None else integer_buffer(bins),
+        *plausible,
+        null if marks is None else integer_buffer(marks),
+        octet_buffer(scratch),
+        vector_bits(),
     )
     return left_out
 
@@ -102,6 +106,7 @@ def row_ones(rows: Reports) -> Ints:
 
 def add_values(counts: Ints, reports: Reports) -> None:
     """Add 1 to counts[v] for each report of 1, 2 or 4 bytes. Every report must be below len(counts)."""
+    # The kernel checks no index. A malformed report would write beyond the array.
     _module.lib.add_values(octet_buffer(reports), *reports.shape, integer_buffer(counts))
 
 
