@@ -90,22 +90,24 @@ class Smp(Multi):
 
     def _malformed(self, reports: Reports) -> Flags | None:
         attribute_of_report = self._answered(reports)
-        bad = attribute_of_report >= len(self.encoders)
+        is_bad = attribute_of_report >= len(self.encoders)
         for j, encoder in enumerate(self.encoders):
             rows = np.flatnonzero(attribute_of_report == j)
-            bad[rows] = reports[rows, 2 + encoder.width :].any(axis=1)
+            # Reports have the width of the widest encoder. The padding of others must be zero.
+            is_bad[rows] = reports[rows, 2 + encoder.width :].any(axis=1)
             mask = encoder.malformed(np.ascontiguousarray(reports[rows, 2 : 2 + encoder.width]))
             if mask is not None:
-                bad[rows] |= mask
-        return bad if bad.any() else None
+                is_bad[rows] |= mask
+        return is_bad if is_bad.any() else None
 
     def _count(self, state: Ints, reports: Reports) -> int:
         attribute_of_report = self._answered(reports)
         left_out = 0
         for j, (encoder, part) in enumerate(zip(self.encoders, self._states, strict=True)):
-            mine = reports[attribute_of_report == j, 2 : 2 + encoder.width]
-            implausible = encoder.add(state[part], mine)
-            state[j - len(self.encoders)] += len(mine) - implausible
+            own_reports = reports[attribute_of_report == j, 2 : 2 + encoder.width]
+            implausible = encoder.add(state[part], own_reports)
+            # The last integers of the tally count the reports of each attribute.
+            state[j - len(self.encoders)] += len(own_reports) - implausible
             left_out += implausible
         return left_out
 
@@ -114,7 +116,8 @@ class Smp(Multi):
         attribute_of_report = rng.choice([j for j, aims in enumerate(targets) if len(aims)], len(values))
         reports = self.disclosed(attribute_of_report)
         for j in np.unique(attribute_of_report):
-            rows, encoder = np.flatnonzero(attribute_of_report == j), self.encoders[j]
+            rows = np.flatnonzero(attribute_of_report == j)
+            encoder = self.encoders[j]
             reports[rows, 2 : 2 + encoder.width] = encoder.forge(targets[j], len(rows), rng)
         return reports
 
@@ -129,10 +132,12 @@ class Smp(Multi):
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> list[Estimate]:
         n = whole_number("n", n)
         independent = n if n_independent is None else whole_number("n_independent", n_independent)
-        return [
-            replace(encoder.estimate(state[part], n_j, n_j * independent // n if n else 0), population=independent)
-            for encoder, part, n_j in zip(self.encoders, self._states, self.answering(state, n), strict=True)
-        ]
+        estimates = []
+        for encoder, part, n_j in zip(self.encoders, self._states, self.answering(state, n), strict=True):
+            own_independent = n_j * independent // n if n else 0
+            # The clients of an attribute are a random sample of all, which adds to the error of its shares.
+            estimates.append(replace(encoder.estimate(state[part], n_j, own_independent), population=independent))
+        return estimates
 
 
 def multi(
@@ -168,19 +173,19 @@ def multi(
     if buckets is not None and not WITH_BUCKETS.intersection(names):
         listing = ", ".join(dict.fromkeys(names))
         raise ParameterError(f"none of the oracles ({listing}) takes buckets; {', '.join(sorted(WITH_BUCKETS))} do")
+
     if solution == "rsfd":
+        # Fakes hide which attribute is the real one, so it may have a larger epsilon.
         encoder_epsilon = chance.amplified(epsilon, d)
-        return Rsfd(
-            epsilon,
-            encoder_epsilon,
-            [_hidden(name, encoder_epsilon, size, d) for name, size in zip(names, sizes, strict=True)],
-        )
+        hidden = [_hidden(name, encoder_epsilon, size, d) for name, size in zip(names, sizes, strict=True)]
+        return Rsfd(epsilon, encoder_epsilon, hidden)
     if solution not in ("spl", "smp"):
         raise ParameterError(f"unknown solution {solution!r}; choose one of spl, smp, rsfd")
+
     encoder_epsilon = chance.divided(epsilon, d) if solution == "spl" else epsilon
     points = tables or {}
     encoders = [
-        _encoder(name, encoder_epsilon, size, buckets, noise, points.get(j))
+        _encoder(name, encoder_epsilon, size, buckets=buckets, noise=noise, table=points.get(j))
         for j, (name, size) in enumerate(zip(names, sizes, strict=True))
     ]
     if any(encoders[j].tables is None for j in points):
@@ -200,7 +205,7 @@ def _with_pairs(sizes: list[int], pairs: Sequence[tuple[int, int]], solution: st
     return [*sizes, *(usable_size(sizes[first] * sizes[second]) for first, second in pairs)]
 
 
-def _encoder(name: str, epsilon: float, size: int, buckets: int | None, noise: str, table: int | None) -> Oracle:
+def _encoder(name: str, epsilon: float, size: int, *, buckets: int | None, noise: str, table: int | None) -> Oracle:
     """Return an encoder for spl or smp."""
     if name == ADAPTIVE:
         candidates = (ORACLES[name](epsilon, size) for name in ("grr", "oue") if size <= ORACLES[name].max_size)

@@ -126,11 +126,13 @@ class Joint(Multi):
         return reduce(either, (encoder.malformed(piece) for encoder, _, piece in self._pieces(reports)))
 
     def _count(self, state: Ints, reports: Reports) -> int:
+        # One implausible part takes the whole report out, or the attributes would have different numbers of reports.
         implausible = np.zeros(len(reports), np.bool_)
         for encoder, _, piece in self._pieces(reports):
             mask = encoder.implausible(piece)
             if mask is not None:
                 implausible |= mask
+
         left_out = int(np.count_nonzero(implausible))
         if left_out:
             reports = reports[~implausible]

@@ -43,7 +43,8 @@ class Rsfd(Joint):
         attribute_of_report = draw.below(len(columns), len(columns[0]))
         reports = np.empty((len(attribute_of_report), self.width), np.uint8)
         for j, (attribute, part) in enumerate(zip(self.hidden, self._parts, strict=True)):
-            answers, fakes = np.flatnonzero(attribute_of_report == j), np.flatnonzero(attribute_of_report != j)
+            answers = np.flatnonzero(attribute_of_report == j)
+            fakes = np.flatnonzero(attribute_of_report != j)
             reports[answers, part] = attribute.encoder.encode(columns[j][answers], draw)
             reports[fakes, part] = attribute.fake(len(fakes), draw)
         return reports
@@ -62,9 +63,11 @@ class Hidden(Pure):
         empty = {"empty": (attributes - 1) / attributes} if row.is_zero else {}
         self.encoder = row.oracle(epsilon, size, **empty)
         self.fake = partial(row.reports, self.encoder)
+
+        # One report in d is an answer, and all others are fakes.
         p, q = self.encoder.exact
-        other = q / attributes + (attributes - 1) * row.support(self.encoder) / attributes
-        super().__init__(name, size, other + (p - q) / attributes, other)
+        hidden_q = q / attributes + (attributes - 1) * row.support(self.encoder) / attributes
+        super().__init__(name, size, hidden_q + (p - q) / attributes, hidden_q)
 
     @property
     def one_value(self) -> bool:
