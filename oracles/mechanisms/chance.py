@@ -1,6 +1,6 @@
 """Probabilities as integers: thresholds T of 2**64 whose ratio never exceeds exp(epsilon).
 
-Floats are not exact enough: the floor of a float broke exp(epsilon) in half of all cases tried. So exp is
+Floats are not exact enough: the floor of a float broke exp(epsilon) in half of all cases tried. For this reason exp is
 computed from the exact value of the float to 60 digits, and the integers are compared at that precision.
 """
 
@@ -21,8 +21,8 @@ def exp(epsilon: float, parts: int = 1) -> Decimal:
 def largest(losing: int, winning: int, limit: Decimal) -> int:
     """Return the largest T with (T / winning) / ((2**64 - T) / losing) <= limit.
 
-    T / 2**64 is the probability of a group of `winning` equally likely outputs. The rest is that of a group of
-    `losing`. So the ratio is that of one output's probabilities under two inputs.
+    T / 2**64 is the probability of a group of `winning` equally likely outputs, and the rest that of a group of
+    `losing`, so the ratio is that of one output's probabilities under two inputs.
     """
     share = DIGITS.multiply(limit, winning)
     guess = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
@@ -30,6 +30,7 @@ def largest(losing: int, winning: int, limit: Decimal) -> int:
     def holds(threshold: int) -> bool:
         return threshold * losing <= DIGITS.multiply(share, ONE - threshold)
 
+    # The quotient of 60 digits is rounded, so it can be off by one in either direction.
     while holds(guess + 1):
         guess += 1
     while not holds(guess):
@@ -55,10 +56,10 @@ def fraction(threshold: int) -> Fraction:
 
 def up(value: Fraction) -> float:
     """Return a float that is not below the value."""
-    near = float(value)
-    return math.nextafter(near, math.inf) if Fraction(near) < value else near
+    rounded = float(value)
+    return math.nextafter(rounded, math.inf) if Fraction(rounded) < value else rounded
 
 
 def _down(value: Decimal) -> float:
-    near = float(value)
-    return math.nextafter(near, 0.0) if Decimal(near) > value else near
+    rounded = float(value)
+    return math.nextafter(rounded, 0.0) if Decimal(rounded) > value else rounded

@@ -1,7 +1,7 @@
 """Sources of random bytes, and the exact draws from which every oracle is made.
 
-Events, uniform integers, uniform subsets and independent words use integer arithmetic only. So their probabilities
-are exactly the stated fractions. The order in which they read bytes is part of the wire format
+Events, uniform integers, uniform subsets and independent words have exactly the stated fractions as probabilities,
+because they use integer arithmetic only. The order in which they read bytes is part of the wire format
 (docs/wire-format.md). A client in another language that reads the same bytes sends the same report.
 """
 
@@ -40,13 +40,14 @@ class Source(ABC):
         the bytes of the ties follow in the same order, little-endian.
         """
         high, low = divmod(threshold, 1 << 56)
-        first = self.raw(math.prod(shape))
-        happens = first < high
-        ties = _positions(first == high) if low else ()
+        leading_bytes = self.raw(math.prod(shape))
+        happens = leading_bytes < high
+        # With low = 0 no later byte can be below it, so other languages must not read them either.
+        ties = _positions(leading_bytes == high) if low else ()
         if len(ties):
-            rest = np.zeros((len(ties), 8), np.uint8)
-            rest[:, :7] = self.raw(7 * len(ties)).reshape(-1, 7)
-            happens[ties] = rest.view("<u8")[:, 0] < low
+            later_bytes = np.zeros((len(ties), 8), np.uint8)
+            later_bytes[:, :7] = self.raw(7 * len(ties)).reshape(-1, 7)
+            happens[ties] = later_bytes.view("<u8")[:, 0] < low
         return happens.reshape(shape)
 
     def below(self, bound: int, count: int) -> NDArray[np.int64]:
@@ -76,6 +77,7 @@ class Source(ABC):
         subsets = np.full((count, items), members == items)
         if members in (0, items):
             return subsets
+
         todo: NDArray[np.int64] | slice = slice(None)
         missing = count
         while missing:
