@@ -28,15 +28,18 @@ class Buckets(Hashing):
     def __init__(
         self, name: str, epsilon: float, size: int, buckets: int | None, *, words: int = 0, table: int | None
     ) -> None:
-        bits, choices = self._code_bits(size), self._choices(size)
+        bits = self._code_bits(size)
+        choices = self._choices(size)
         if not choices:
             raise ParameterError(f"{name}: a report of {size} values needs more than {LONGEST} bits; choose olh or hr")
+        # Decimal, since two clients whose floats differ in the last bit could take another number of buckets.
         with localcontext(chance.DIGITS):
             best = min(choices, key=lambda rows: self._total(rows, bits, size, chance.exp(epsilon)))
         if buckets is not None and buckets not in [1 << rows for rows in choices]:
             raise ParameterError(
                 f"buckets must be a power of two from {1 << choices[0]} to {1 << choices[-1]}, got {buckets!r}"
             )
+
         self.fewer = None if buckets in (None, 1 << best) else buckets
         """Number of buckets, or None if it is the best for epsilon."""
         rows = best if buckets is None else int(buckets).bit_length() - 1
@@ -82,8 +85,11 @@ class Buckets(Hashing):
     @classmethod
     def _total(cls, rows: int, bits: int, size: int, e: Decimal) -> Decimal:
         """Return the sum of the variances of all shares, times n."""
-        buckets, c = 1 << rows, cls.collision(rows, bits)
+        buckets = 1 << rows
+        c = cls.collision(rows, bits)
         p = e / (e + buckets - 1)
         collision = Decimal(c.numerator) / c.denominator
         q = p * collision + (1 - p) * (1 - collision) / (buckets - 1)
-        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q) if p > q else Decimal("inf")
+        if p <= q:
+            return Decimal("inf")
+        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q)

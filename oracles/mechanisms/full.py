@@ -66,6 +66,7 @@ class Full(Buckets):
     def _forged(self, codes: Ints, count: int, rng: "np.random.Generator") -> Ints:
         """Return rows for as many of the codes as one bucket can hold."""
         basis = orthogonal(codes[1:] ^ codes[0], self.bits)
+        # Too many codes leave too few independent rows.
         while len(basis) < self.hashes:
             codes = codes[:-1]
             basis = orthogonal(codes[1:] ^ codes[0], self.bits)
@@ -88,10 +89,12 @@ class Full(Buckets):
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. A bucket holds exactly h codes, so the errors of values are dependent."""
         p, q = self.exact
-        codes, h = self.cells, self.cells >> self.hashes
+        codes = self.cells
+        h = codes >> self.hashes
         pairs = (codes - 1) * (codes - 2)
-        both = p * self.collision(self.hashes, self.bits)
-        neither = (p * (h - 1) * (h - 2) + (1 - p) * h * (h - 1)) / pairs
+        # P(both of two values in the bucket), with the own one among them or not. Enumerated for k = 3 and 4.
+        with_own = p * self.collision(self.hashes, self.bits)
+        without_own = (p * (h - 1) * (h - 2) + (1 - p) * h * (h - 1)) / pairs
         f = Fraction(share)
-        covariance = 2 * f * (both - p * q) + (values - 2 * f) * (neither - q * q)
+        covariance = 2 * f * (with_own - p * q) + (values - 2 * f) * (without_own - q * q)
         return super().set_variance(n, values, share) + float((values - 1) * covariance / (p - q) ** 2) / n

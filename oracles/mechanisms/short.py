@@ -16,8 +16,8 @@ class Short(Buckets):
     """Local hashing by H(v) = the low l bits of a v + b v**2, in the field of 2**k elements, with random a and b.
 
     Claim: epsilon-LDP. a and b do not depend on the value. Given both, the bucket is GRR among g = 2**l, as in OLH.
-    Variance: that of OLH with g buckets, since (H(u xor w), H(v xor w)) is uniform for different u, v and w. So
-    q = 1/g, and two supports are uncorrelated. A report has l + 2 k bits, instead of l + l k.
+    Variance: that of OLH with g buckets. Two supports are uncorrelated and q = 1/g, because (H(u xor w), H(v xor w)) is
+    uniform for different u, v and w. A report has l + 2 k bits, instead of l + l k.
     Test: tests/unit/test_privacy.py, test_conformance.py and test_buckets.py.
     """
 
@@ -43,11 +43,14 @@ class Short(Buckets):
             column = a ^ b
             for j in range(self.hashes):
                 rows[j] |= ((column >> j) & 1) << i
-            a, b = times_x(a, self.bits), times_x(times_x(b, self.bits), self.bits)
+            # Squaring is linear over GF(2): (x**i)**2 = x**(2 i), so b moves by two steps.
+            a = times_x(a, self.bits)
+            b = times_x(times_x(b, self.bits), self.bits)
         return rows
 
     def _add_compiled(self, state: Ints, reports: Reports) -> None:
-        signs, marks = state[: self.cells], state[self.cells :]
+        signs = state[: self.cells]
+        marks = state[self.cells :]
         c_library.add_short(signs, marks, reports, self.hashes, self.bits, POLYNOMIALS[self.bits])
 
     def _extra_kurtosis(self, values: int) -> float:
@@ -63,7 +66,8 @@ class Short(Buckets):
         for i in range(self.bits):
             for j in range(self.hashes):
                 equations[j] |= (a >> j & 1) << i | (b >> j & 1) << (self.bits + i)
-            a, b = times_x(a, self.bits), times_x(b, self.bits)
+            a = times_x(a, self.bits)
+            b = times_x(b, self.bits)
         pairs = combined(orthogonal(equations.ravel(), 2 * self.bits), count, rng)
         return np.stack([pairs & (self.cells - 1), pairs >> self.bits]).T
 
