@@ -21,6 +21,7 @@ def integers(reports: Reports) -> NDArray[np.unsignedinteger]:
 
 def above(numbers: NDArray[np.integer], limit: int) -> Flags | None:
     """Return a mask of the `numbers` that are `limit` or more, or None. A single pass if there is none."""
+    # NumPy refuses to compare with a limit that the type cannot hold.
     if limit >> 8 * numbers.itemsize or int(numbers.max()) < limit:
         return None
     return numbers >= limit
@@ -33,7 +34,7 @@ def either(one: Flags | None, other: Flags | None) -> Flags | None:
     return one | other
 
 
-FEW = 64
+SMALL_SET = 64
 """Numbers up to which a set of Python is faster than a sort by NumPy."""
 
 
@@ -53,12 +54,13 @@ def distinct(numbers: NDArray[Any]) -> Distinct:
     >>> distinct(np.array([7, 3, 7]))
     Distinct(values=array([3, 7]), places=array([1, 0, 1]), times=array([1, 2]))
     """
-    if len(numbers) > FEW:
+    if len(numbers) > SMALL_SET:
         return Distinct(*np.unique(numbers, return_inverse=True, return_counts=True))
+
     items = numbers.tolist()
     order = sorted(set(items))
-    place = {item: at for at, item in enumerate(order)}
-    places = np.array([place[item] for item in items], np.int64)
+    place_of_item = {item: place for place, item in enumerate(order)}
+    places = np.array([place_of_item[item] for item in items], np.int64)
     return Distinct(np.array(order, numbers.dtype), places, np.bincount(places, minlength=len(order)))
 
 
@@ -70,6 +72,7 @@ def runs(count: int, width: int, budget: int = 1 << 17) -> Iterator[slice]:
 
 def add_counts(into: Ints, indices: NDArray[np.integer]) -> None:
     """Add 1 to into[i] for each index: as a histogram if there are many, else one by one."""
+    # A histogram has a pass over all of `into`, whatever the number of indices is.
     if 4 * len(indices) >= len(into):
         into += np.bincount(indices, minlength=len(into))
     else:

@@ -11,7 +11,7 @@ def bennett(distance: Floats, variance: Floats, reach: float) -> Floats:
     >>> bennett(np.array([0.0, 3.0]), np.ones(2), 1.0).round(4)
     array([1.    , 0.0785])
     """
-    ahead = np.maximum(distance, 0.0)
-    tilt = reach * ahead / variance
+    excess = np.maximum(distance, 0.0)
+    tilt = reach * excess / variance
     bound: Floats = np.exp(-variance / reach**2 * ((1.0 + tilt) * np.log1p(tilt) - tilt))
     return bound

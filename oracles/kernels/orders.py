@@ -31,7 +31,8 @@ def order(pieces: Sequence[Reports], key: bytes, into: Reports) -> None:
     """Fill `into` in the order of a key, by the kernel."""
     new = c_library.ffi().new
     buffers = [c_library.octet_buffer(piece) for piece in pieces]
-    rows, counts = new("uint8_t *[]", buffers), new("size_t[]", [len(piece) for piece in pieces])
+    rows = new("uint8_t *[]", buffers)
+    counts = new("size_t[]", [len(piece) for piece in pieces])
     words: Any = c_library.buffer("uint32_t[]", key)
     place: Any = c_library.octet_buffer(into)
     c_library.lib().shuffle_pieces(rows, counts, len(pieces), into.shape[1], words, place)

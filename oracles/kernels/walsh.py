@@ -26,14 +26,16 @@ def walsh(vector: NDArray[np.int64]) -> NDArray[np.int64]:
     bits = len(vector).bit_length() - 1
     if len(vector) != 1 << bits:
         raise ValueError(f"the length must be a power of two, got {len(vector)}")
+
+    # No sum exceeds the total, nor the largest item times the number of items in it.
     total = int(np.abs(vector).sum())
-    reach = int(np.abs(vector).max())
-    there: NDArray[np.generic] = vector
+    bound = int(np.abs(vector).max())
+    sums: NDArray[np.generic] = vector
     while bits:
         radix = min(bits, _RADIX)
         bits -= radix
-        reach = min(reach << radix, total)
-        kind = next((kind for kind, limit in _EXACT if reach < limit), np.int64)
+        bound = min(bound << radix, total)
+        kind = next((kind for kind, limit in _EXACT if bound < limit), np.int64)
         matrix = _MATRICES[radix].astype(kind)
-        there = np.matmul(there.astype(kind, copy=False).reshape(1 << radix, -1).T, matrix).reshape(-1)
-    return there.astype(np.int64)
+        sums = np.matmul(sums.astype(kind, copy=False).reshape(1 << radix, -1).T, matrix).reshape(-1)
+    return sums.astype(np.int64)
