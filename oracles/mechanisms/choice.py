@@ -9,7 +9,7 @@ from oracles.mechanisms import chance
 from oracles.mechanisms.protocol import Oracle
 
 MOST_BYTES = 8
-_WITHIN = 1.02
+_NEAR_OPTIMUM = 1.02
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,11 @@ def nearest(versions: Iterable[Oracle], epsilon: float, size: int, budget: float
     ]
     if not candidates:
         raise ParameterError(f"no oracle answers for life within a budget of {budget}; the least is {epsilon:g}")
-    near = [candidate for candidate in candidates if candidate.distance <= _WITHIN]
-    if near:
-        return min(near, key=lambda candidate: candidate.oracle.width)
+
+    # Python's min takes the first of equal ones, so the order of ORACLES decides between equal widths.
+    near_optimum = [candidate for candidate in candidates if candidate.distance <= _NEAR_OPTIMUM]
+    if near_optimum:
+        return min(near_optimum, key=lambda candidate: candidate.oracle.width)
     return min(candidates, key=lambda candidate: candidate.distance)
 
 

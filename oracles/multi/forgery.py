@@ -45,9 +45,11 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
     if marks.shape != (MARKS,):
         raise ReportError(f"marks must be the last {MARKS} integers of a tally, got shape {marks.shape}")
     law = oracle.honest_marks
-    if law is None or (total := int(marks.sum())) < _LEAST * MARKS:
+    total = int(marks.sum())
+    if law is None or total < _LEAST * MARKS:
         return None
     counts, expectation = _pooled(marks.astype(np.float64), total * law)
+    # One bin holds all marks whatever the reports are.
     if len(expectation) < 2:
         return None
     with extra("stats"):
@@ -60,7 +62,9 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
 def _pooled(counts: NDArray[np.float64], expectation: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
     """Return both arrays with their rarest bins joined, until each bin is expected often enough."""
     order = np.argsort(expectation, kind="stable")
-    counts, expectation = counts[order], expectation[order]
-    rare = int(np.argmax((np.cumsum(expectation) >= _LEAST) & (np.append(expectation[1:], np.inf) >= _LEAST)))
-    first = [0, *range(rare + 1, MARKS)]
-    return np.add.reduceat(counts, first), np.add.reduceat(expectation, first)
+    counts = counts[order]
+    expectation = expectation[order]
+    # The chi-square law holds for bins that are expected five times or more.
+    is_enough = (np.cumsum(expectation) >= _LEAST) & (np.append(expectation[1:], np.inf) >= _LEAST)
+    starts = [0, *range(int(np.argmax(is_enough)) + 1, MARKS)]
+    return np.add.reduceat(counts, starts), np.add.reduceat(expectation, starts)
