@@ -7,6 +7,7 @@ import numpy as np
 from oracles.discover import Slots
 from oracles.types import Ints, Reports
 
+# Several of these share a prefix, or a cell of it: a client that leaks prefixes is told apart by them.
 TEXTS = (
     "",
     "oom",
@@ -41,7 +42,8 @@ class ProbedStrings:
         self.cell_oracle = slots.cell_oracle
         self.cells = slots.strings.cells_of_many(TEXTS)
         self.size = len(TEXTS)
-        self.width, self.epsilon = slots.width, slots.epsilon
+        self.width = slots.width
+        self.epsilon = slots.epsilon
 
     def check(self, reports: Reports) -> int | None:
         return self.slots.check(reports)
@@ -52,11 +54,11 @@ class ProbedStrings:
     def parts(self, reports: Reports, value: int) -> list[PartReports]:
         """Return the reports of each level and map, with the cell that the text has there."""
         part_of_report = np.ascontiguousarray(reports[:, :2]).view("<u2")[:, 0]
-        return [
-            PartReports(rows, np.ascontiguousarray(reports[rows, 2:]), int(self.cells[value, part]))
-            for part in np.unique(part_of_report).tolist()
-            if len(rows := np.flatnonzero(part_of_report == part))
-        ]
+        parts = []
+        for part in np.unique(part_of_report).tolist():
+            rows = np.flatnonzero(part_of_report == part)
+            parts.append(PartReports(rows, np.ascontiguousarray(reports[rows, 2:]), int(self.cells[value, part])))
+        return parts
 
     def name(self, value: int) -> str:
         """Return the text at a position, as Python writes it."""

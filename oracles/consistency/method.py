@@ -83,16 +83,20 @@ def scale_slope(estimate: Estimate, g: Floats, _: "Calibration | None") -> tuple
 
 
 def prior_slope(estimate: Estimate, g: Floats, calibration: "Calibration | None") -> tuple[Floats, None]:
+    # The slope of a posterior mean is its variance over that of the noise (Tweedie's formula).
     return (np.ones_like(g) if calibration is None else calibration.stdev**2 / estimate.noise.a), None
 
 
 def projection_slope(estimate: Estimate, g: Floats, calibration: "Calibration | None") -> tuple[Floats, Floats]:
+    # The level rises by the mean of the moves, so the sum stays 1.
     positive = _positive(g)
     return positive * prior_slope(estimate, g, calibration)[0], positive / positive.sum()
 
 
 def lean_slope(estimate: Estimate, g: Floats, _: "Calibration | None") -> tuple[Floats, Floats]:
-    positive, unit = _positive(g), estimate.oracle.noise(1)
+    # f = (x - a t)/(1 + b t), see mle_apx: both x and the level a t move it.
+    positive = _positive(g)
+    unit = estimate.oracle.noise(1)
     lean = unit.b / unit.a
     level = (float((positive * estimate.shares).sum()) - 1.0) / (positive.sum() + lean)
     return positive / (1.0 + lean * level), positive * (1.0 + lean * g) / (positive.sum() + lean)

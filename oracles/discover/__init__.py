@@ -80,23 +80,23 @@ def _confirmed(maps: Maps, cells: Mapping[str, Sequence[int]], dictionary: set[s
     taken = NamedCells()
     proofs: list[tuple[str, Sequence[int], list[int], float]] = []
     ambiguous = []
-    for text, own in maps.by_count(cells):
-        clean = taken.clean(own)
+    for text, text_cells in maps.by_count(cells):
+        clean = taken.clean(text_cells)
         if not clean:
             ambiguous.append(text)
             continue
         # Bonferroni over all candidates, whatever the search did: the clients of the maps took no part in it.
-        error = maps.p_value(own, clean) * len(cells)
+        error = maps.p_value(text_cells, clean) * len(cells)
         if error <= family_error:
-            proofs.append((text, own, clean, error))
-            taken.add(own)
+            proofs.append((text, text_cells, clean, error))
+            taken.add(text_cells)
 
     # Selected names were lucky, so their intervals are wider (false coverage rate of 5%). Names known before are not.
     selected_level = 1.0 - 0.05 * len(proofs) / len(cells)
     names = []
-    for text, own, clean, error in proofs:
+    for text, text_cells, clean, error in proofs:
         level = LEVEL if text in dictionary else selected_level
-        names.append(replace(maps.estimate(text, own, clean, level), error=error))
+        names.append(replace(maps.estimate(text, text_cells, clean, level), error=error))
     return Search(tuple(names), tuple(ambiguous), maps)
 
 

@@ -1,7 +1,7 @@
 """The coding of strings: a string as a fixed number of symbols, and back.
 
-Symbols are 1..A, in the order of the alphabet, and 0 after the end. So two strings that are alike in their first
-`length` symbols are the same answer, and a coded string that fills them all means "this or longer".
+Symbols are 1..A, in the order of the alphabet, and 0 after the end. Two strings that are alike in their first `length`
+symbols are the same answer, so a coded string that fills them all means "this or longer".
 """
 
 import unicodedata
@@ -63,11 +63,13 @@ class Coding:
             text = unicodedata.normalize("NFC", text)
         if self.normal.endswith("lower"):
             text = text.translate(_LOWER)
-        last = self.size
+        last_symbol = self.size
+
+        # 0 is the end, so a byte of 0 needs another symbol.
         if self.alphabet is None:
-            codes = [byte or last for byte in text.encode("utf-8", "surrogatepass")[: self.length]]
+            codes = [byte or last_symbol for byte in text.encode("utf-8", "surrogatepass")[: self.length]]
         else:
-            codes = [self._numbers.get(symbol, last) for symbol in text[: self.length]]
+            codes = [self._numbers.get(symbol, last_symbol) for symbol in text[: self.length]]
         return np.array(codes + [0] * (self.length - len(codes)), np.int64)
 
     def text(self, symbols: Ints | list[int]) -> str:

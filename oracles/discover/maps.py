@@ -82,16 +82,16 @@ class Maps:
 
     def cells(self, text: str) -> list[int]:
         """Return the cell of a text in each map. The mark of an open end is beyond the last symbol."""
-        own: list[int] = self.strings.cells_of(text)[self.strings.levels :].tolist()
-        return own
+        text_cells: list[int] = self.strings.cells_of(text)[self.strings.levels :].tolist()
+        return text_cells
 
-    def total(self, own: Sequence[int]) -> int:
+    def total(self, text_cells: Sequence[int]) -> int:
         """Return the sum of the counts of these cells in all maps."""
-        return self._counted(own, range(MAPS))[0]
+        return self._counted(text_cells, range(MAPS))[0]
 
-    def estimate(self, text: str, own: Sequence[int], maps: Iterable[int], level: float = LEVEL) -> Name:
+    def estimate(self, text: str, text_cells: Sequence[int], maps: Iterable[int], level: float = LEVEL) -> Name:
         """Return the share of a text with these cells by these maps."""
-        count, n = self._counted(own, maps)
+        count, n = self._counted(text_cells, maps)
         if not n:
             nan = float("nan")
             return Name(text, share=nan, stderr=nan, low=nan, high=nan, level=level, n=0)
@@ -110,19 +110,19 @@ class Maps:
             n=estimate.n_independent,
         )
 
-    def p_value(self, own: Sequence[int], maps: Iterable[int]) -> float:
+    def p_value(self, text_cells: Sequence[int], maps: Iterable[int]) -> float:
         """Return the probability of a count at least as large if nobody has the string."""
         # SciPy is a part of the extra "stats", which clients do not have.
         from oracles.kernels.tails import binomial_tail
 
-        count, n = self._counted(own, maps)
+        count, n = self._counted(text_cells, maps)
         independent_count = count * self.n_independent // self.n
         return float(binomial_tail(np.array([independent_count]), self.independent(n), self.pure.q)[0])
 
-    def _counted(self, own: Sequence[int], maps: Iterable[int]) -> tuple[int, int]:
+    def _counted(self, text_cells: Sequence[int], maps: Iterable[int]) -> tuple[int, int]:
         """Return the sum of the counts of these cells in these maps, and the number of their reports."""
         numbers = list(maps)
-        count = sum(int(self.counts[number][own[number]]) for number in numbers)
+        count = sum(int(self.counts[number][text_cells[number]]) for number in numbers)
         return count, sum(self.answering[number] for number in numbers)
 
     def ask(self, text: str, names: Iterable[str] = ()) -> Name:
@@ -133,8 +133,8 @@ class Maps:
             # Its own cells would leave a confirmed name no clean map.
             if name != name_of_text:
                 others.add(self.cells(name))
-        own = self.cells(text)
-        return self.estimate(name_of_text, own, others.clean(own))
+        text_cells = self.cells(text)
+        return self.estimate(name_of_text, text_cells, others.clean(text_cells))
 
     def ask_each(self, names: Iterable[str]) -> tuple[list[Name], list[str]]:
         """Return the shares of names that are known, without a test, and the names that no map tells apart.
@@ -145,13 +145,13 @@ class Maps:
         shares = []
         ambiguous = []
         taken = NamedCells()
-        for text, own in self.by_count({text: self.cells(text) for text in names if self.strings.is_name(text)}):
-            name = self.estimate(text, own, taken.clean(own))
+        for text, text_cells in self.by_count({text: self.cells(text) for text in names if self.strings.is_name(text)}):
+            name = self.estimate(text, text_cells, taken.clean(text_cells))
             if name.is_ambiguous:
                 ambiguous.append(text)
             else:
                 shares.append(name)
-                taken.add(own)
+                taken.add(text_cells)
         return shares, ambiguous
 
     def by_count(self, cells: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:
@@ -165,10 +165,10 @@ class NamedCells:
     def __init__(self) -> None:
         self._cells: list[set[int]] = [set() for _ in range(MAPS)]
 
-    def add(self, own: Sequence[int]) -> None:
-        for cells, cell in zip(self._cells, own, strict=True):
+    def add(self, text_cells: Sequence[int]) -> None:
+        for cells, cell in zip(self._cells, text_cells, strict=True):
             cells.add(cell)
 
-    def clean(self, own: Sequence[int]) -> list[int]:
+    def clean(self, text_cells: Sequence[int]) -> list[int]:
         """Return the maps in which no confirmed name has the same cell."""
-        return [number for number in range(MAPS) if own[number] not in self._cells[number]]
+        return [number for number in range(MAPS) if text_cells[number] not in self._cells[number]]

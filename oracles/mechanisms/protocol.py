@@ -51,8 +51,8 @@ class Mechanism(ABC):
 
     def check(self, reports: Reports) -> int | None:
         """Return the index of the first malformed report, or None."""
-        bad = self.malformed(reports)
-        return None if bad is None else int(np.argmax(bad))
+        mask = self.malformed(reports)
+        return None if mask is None else int(np.argmax(mask))
 
     def malformed(self, reports: Reports) -> Flags | None:
         """Return a mask of the reports that no client can make, or None if there is none.
@@ -69,9 +69,10 @@ class Mechanism(ABC):
         """
         if not isinstance(state, np.ndarray) or state.dtype != np.int64 or state.shape != (self.state_size,):
             raise ReportError(f"a tally must be an int64 vector of {self.state_size} integers; make one with zeros()")
-        bad = self.check(reports)
-        if bad is not None:
-            raise ReportError(f"report {bad} is malformed", bad)
+        # Before anything is counted: half of a batch in a tally could not be taken back.
+        index = self.check(reports)
+        if index is not None:
+            raise ReportError(f"report {index} is malformed", index)
         reports = self._rows(reports)
         return self._count(state, reports) if len(reports) else 0
 

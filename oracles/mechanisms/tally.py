@@ -31,8 +31,8 @@ class RecordEstimator(Counter, Protocol):
 
 
 _Counter = TypeVar("_Counter", bound=Counter)
-_One = TypeVar("_One", bound=ValueEstimator)
-_Several = TypeVar("_Several", bound=RecordEstimator)
+_Value = TypeVar("_Value", bound=ValueEstimator)
+_Record = TypeVar("_Record", bound=RecordEstimator)
 
 
 class Accumulator(Generic[_Counter]):
@@ -64,18 +64,20 @@ class Accumulator(Generic[_Counter]):
     def _joined(self, other: Self, sign: int) -> Self:
         if type(other) is not type(self) or repr(other.oracle) != repr(self.oracle):
             raise ReportError(f"{other!r} does not fit {self!r}: only tallies of the same oracle add and subtract")
+        # A tally of fewer than no reports has no estimate, and would show it only later.
         if sign < 0 and other.n > self.n:
             raise ReportError(f"cannot subtract a tally of {other.n:,} reports from one of {self.n:,}")
         result = self._empty()
         result.state = self.state + sign * other.state
-        result.n, result.implausible = self.n + sign * other.n, self.implausible + sign * other.implausible
+        result.n = self.n + sign * other.n
+        result.implausible = self.implausible + sign * other.implausible
         return result
 
     def _empty(self) -> Self:
         raise NotImplementedError
 
 
-class ValueTally(Accumulator[_One]):
+class ValueTally(Accumulator[_Value]):
     """A tally of reports of one value.
 
     >>> from oracles import oracle
@@ -88,7 +90,7 @@ class ValueTally(Accumulator[_One]):
     'a'
     """
 
-    def __init__(self, oracle: _One, labels: Sequence[str] | None = None) -> None:
+    def __init__(self, oracle: _Value, labels: Sequence[str] | None = None) -> None:
         super().__init__(oracle)
         self.labels = labels
 
@@ -100,10 +102,10 @@ class ValueTally(Accumulator[_One]):
         return self.oracle.estimate(self.state, self.n, n_independent).labelled(self.labels)
 
 
-class RecordTally(Accumulator[_Several]):
+class RecordTally(Accumulator[_Record]):
     """A tally of reports of several attributes. `labels` has a list of names or None for each attribute."""
 
-    def __init__(self, oracle: _Several, labels: Sequence[Sequence[str] | None] | None = None) -> None:
+    def __init__(self, oracle: _Record, labels: Sequence[Sequence[str] | None] | None = None) -> None:
         super().__init__(oracle)
         self.labels = [None] * len(oracle.sizes) if labels is None else labels
 

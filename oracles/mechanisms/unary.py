@@ -40,7 +40,8 @@ class Unary(Oracle):
     def __init__(self, name: str, epsilon: float, size: int, p: int, q: int, empty: float) -> None:
         self.width = -(-size // 8)
         self.state_size = size + MARKS
-        self.own, self.other = p, q
+        self.own = p
+        self.other = q
         self.empty = empty
         """Share of reports that are perturbed zero vectors, as some reports of rsfd are."""
         super().__init__(name, epsilon, size, chance.fraction(p), chance.fraction(q))
