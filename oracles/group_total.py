@@ -16,7 +16,7 @@ from oracles.estimate.intervals import LEVEL
 from oracles.estimate.pure import dense
 from oracles.types import Floats
 
-_MANY = 1 << 53
+_LARGE_POPULATION = 1 << 53
 """A population so large that each group is a small sample of it."""
 
 
@@ -39,8 +39,8 @@ def weighted_total(
 ) -> WeightedTotal:
     """Return the total of groups with these weights. Groups with a weight of zero do not count.
 
-    Errors include that each group is a sample of its part of the population. With `repeats` a client may stand in two
-    groups with one noise, because the window is longer than a period. Then the errors of groups add up.
+    Errors include that each group is a sample of its part of the population. With `repeats` the errors of groups add
+    up, because a client may stand in two groups with one noise if the window is longer than a period.
 
     >>> from oracles import oracle
     >>> grr, rng = oracle("grr", epsilon=2.0, size=2), np.random.default_rng(1)
@@ -60,7 +60,7 @@ def weighted_total(
 
     # Each group is a sample of its part of the population, and its error includes which clients it drew.
     members = [
-        (replace(group, population=_MANY, labels=None), weight)
+        (replace(group, population=_LARGE_POPULATION, labels=None), weight)
         for group, weight in zip(groups, weights, strict=True)
         if weight > 0.0 and group.n_independent
     ]

@@ -98,6 +98,7 @@ class Hitters:
         probabilities = [None] * len(self) if self.probabilities is None else self.probabilities.tolist()
         columns = (self.positions, self.shares, self.decided, self.p_values)
         rows = zip(*(column.tolist() for column in columns), probabilities, self.ranks.tolist(), strict=True)
+
         for position, share, decided, p_value, probability, (low, high) in rows:
             yield Hitter(
                 position=position,
@@ -148,6 +149,7 @@ class Evidence:
     ) -> None:
         if rule not in _RULES:
             raise ParameterError(f"rule must be one of {', '.join(_RULES)}, got {rule!r}")
+
         self.estimate = estimate
         self.family_error = family_error
         self.posterior = posterior

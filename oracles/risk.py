@@ -69,15 +69,19 @@ def stein(
         calibrated = None
     elif calibrated is None:
         calibrated = fit_prior(estimate)
-    x, v = estimate.shares, estimate.stderr**2
+
+    x = estimate.shares
+    v = estimate.stderr**2
     g = apply(method, estimate, calibrated=calibrated) if shares is None else shares
     distance = (g - x) ** 2 - v
     if blank(row, estimate):
         return distance
-    own, back = row.slope(estimate, g, calibrated)
+
+    # A fixed number of values in a report makes errors dependent, so a move of all shares counts with the covariance.
+    own_slopes, back = row.slope(estimate, g, calibrated)
     if back is None:
-        return distance + 2.0 * own * v
-    return distance + 2.0 * own * (v - estimate.covariance.times(back, x.clip(0.0, 1.0)))
+        return distance + 2.0 * own_slopes * v
+    return distance + 2.0 * own_slopes * (v - estimate.covariance.times(back, x.clip(0.0, 1.0)))
 
 
 def rejects_prior(calibration: Calibration, estimate: Estimate, fallback: str = NORM_SUB) -> bool:

@@ -49,6 +49,6 @@ def positions(values: ArrayLike, size: int) -> Ints:
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ReportError(f"values must be a list of integers, got {array.ndim} dimension(s) of {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= size):
-        wrong = int(np.argmax((array < 0) | (array >= size)))
-        raise ReportError(f"value {array[wrong]} at index {wrong} is outside 0..{size - 1}", wrong)
+        index = int(np.argmax((array < 0) | (array >= size)))
+        raise ReportError(f"value {array[index]} at index {index} is outside 0..{size - 1}", index)
     return array.astype(np.int64)

@@ -102,9 +102,9 @@ def best_event(trial: Trial, alpha: float) -> Event | None:
 
     events = []
     for feature, labels in trial.labels.items():
-        own = labels[lines]
+        search_labels = labels[lines]
         size = int(labels.max(initial=0)) + 1
-        counts = np.array([_counts(own[half::2], is_first[half::2], size) for half in (0, 1)])
+        counts = np.array([_counts(search_labels[half::2], is_first[half::2], size) for half in (0, 1)])
         total = counts.sum(axis=0)
         # A quarter would forecast its own luck if it chose the votes and counted them.
         for limit, sides in _limits(total):
@@ -114,10 +114,10 @@ def best_event(trial: Trial, alpha: float) -> Event | None:
     return max(events, key=lambda event: epsilon_bound(event.forecast, alpha), default=None)
 
 
-def _counts(labels: Ints, first: Flags, size: int) -> Ints:
+def _counts(labels: Ints, is_first: Flags, size: int) -> Ints:
     """Return how often each label occurs, for the first and the second input."""
     valid = labels >= 0
-    return np.stack([np.bincount(labels[valid & side], minlength=size) for side in (first, ~first)])
+    return np.stack([np.bincount(labels[valid & side], minlength=size) for side in (is_first, ~is_first)])
 
 
 def _limits(counts: Ints) -> Iterator[tuple[float, tuple[int, ...]]]:

@@ -91,12 +91,12 @@ def _check_slope(method: Method, e: Estimate, rng: np.random.Generator) -> None:
 
     step = 1e-6 * e.sigma
     direction = rng.choice([-1.0, 1.0], size)
-    ahead = apply(method, replace(moved, shares=moved.shares + step * direction))
-    behind = apply(method, replace(moved, shares=moved.shares + -step * direction))
-    change: Floats = (ahead - behind) / (2.0 * step)
+    shares_ahead = apply(method, replace(moved, shares=moved.shares + step * direction))
+    shares_behind = apply(method, replace(moved, shares=moved.shares + -step * direction))
+    change: Floats = (shares_ahead - shares_behind) / (2.0 * step)
 
-    own, back = method.slope(moved, apply(method, moved), None)
-    slope_change = own * direction
+    own_slopes, back = method.slope(moved, apply(method, moved), None)
+    slope_change = own_slopes * direction
     if back is not None:
         slope_change = slope_change - back * float(slope_change.sum())
     is_near = np.abs(change - slope_change) < 1e-3 * max(1.0, float(np.abs(slope_change).max()))

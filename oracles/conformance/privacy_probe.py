@@ -175,11 +175,11 @@ def _kinds(o: Subject, query: Query | Oracle | Slots, periods: int, rng: np.rand
 def _pairs(o: Subject, distinct: int, rng: np.random.Generator) -> list[tuple[Ints, Ints]]:
     """Return pairs of sequences of values: those at both ends of the domain, and random ones."""
     size = o.size
-    own = np.arange(distinct)
+    cycle = np.arange(distinct)
     if distinct == 1:
-        pairs = [(own, own + 1), (size - 2 + own, size - 1 + own)]
+        pairs = [(cycle, cycle + 1), (size - 2 + cycle, size - 1 + cycle)]
     else:
-        pairs = [(own, own[::-1]), (size - 1 - own, own)]
+        pairs = [(cycle, cycle[::-1]), (size - 1 - cycle, cycle)]
 
     while len(pairs) < _PAIRS:
         one_side = rng.choice(size, distinct, replace=False)
@@ -188,8 +188,8 @@ def _pairs(o: Subject, distinct: int, rng: np.random.Generator) -> list[tuple[In
             pairs.append((one_side, other_side))
 
     # In a small domain both ends are one pair, and a value may be its own mirror image.
-    different = [(left, right) for left, right in pairs if not np.array_equal(left, right)]
-    return list({(tuple(left), tuple(right)): (left, right) for left, right in different}.values())
+    different = [(values, partner) for values, partner in pairs if not np.array_equal(values, partner)]
+    return list({(tuple(values), tuple(partner)): (values, partner) for values, partner in different}.values())
 
 
 def _checked(o: Subject, reports: Any, lines: int, periods: int) -> Reports:
@@ -213,12 +213,12 @@ def _trial(o: Subject, kind: _Kind, inputs: Ints, *, reports: Reports, is_first:
     sides = [[support(o, reports[:, t], int(values[t])) for t in range(periods)] for values in inputs]
     # Oracles of numbers support no single value.
     if all(side[0][0] is not None for side in sides):
-        both = np.array([[supports for supports, _ in side] for side in sides], np.int64)
+        supports_of_both = np.array([[supports for supports, _ in side] for side in sides], np.int64)
         # All periods together would have more labels than a sample can fill.
-        steps = [both[0, t] * 2 + both[1, t] for t in range(min(periods, _TUPLE))]
+        steps = [supports_of_both[0, t] * 2 + supports_of_both[1, t] for t in range(min(periods, _TUPLE))]
         labels["its support"] = _joined(steps, 4)
         if periods > 1:
-            labels["how often it supports them"] = (both[0] - both[1]).sum(axis=0) + periods
+            labels["how often it supports them"] = (supports_of_both[0] - supports_of_both[1]).sum(axis=0) + periods
             labels["its support and classes"] = _with_distances(steps, sides)
 
     # The claim for life holds for histories whose classes repeat alike. Other lines allow no guess.
@@ -237,10 +237,10 @@ def _with_distances(steps: list[Ints], sides: list[list[tuple[Any, Any]]]) -> In
 
 def _same_pattern(sides: list[list[tuple[Any, Any]]]) -> Flags:
     """Whether the classes of both histories repeat at the same times. Rows do not depend on the values."""
-    left, right = (np.stack([classes for _, classes in side]) for side in sides)
-    is_same: Flags = np.ones(left.shape[1], np.bool_)
-    for t in range(min(len(left), _TUPLE)):
-        is_same &= ((left == left[t]) == (right == right[t])).all(axis=0)
+    left_classes, right_classes = (np.stack([classes for _, classes in side]) for side in sides)
+    is_same: Flags = np.ones(left_classes.shape[1], np.bool_)
+    for t in range(min(len(left_classes), _TUPLE)):
+        is_same &= ((left_classes == left_classes[t]) == (right_classes == right_classes[t])).all(axis=0)
     return is_same
 
 

@@ -67,9 +67,12 @@ def _check_statement(o: Oracle) -> None:
     hold(1 <= o.work <= o.state_size, f"work must be from 1 to state_size, it is {o.work}")
 
     for share in (0.0, 0.3, 1.0):
-        single = o.variance(50, share)
+        value_variance = o.variance(50, share)
         set_of_one = o.set_variance(50, 1, share)
-        hold(abs(set_of_one / single - 1.0) < 1e-9, f"set_variance of one value is {set_of_one}, its variance {single}")
+        hold(
+            abs(set_of_one / value_variance - 1.0) < 1e-9,
+            f"set_variance of one value is {set_of_one}, its variance {value_variance}",
+        )
 
     # All shares of some oracles sum to 1 without error, so this variance may be 0 up to rounding.
     whole_domain = o.set_variance(50, o.size, 1.0)
@@ -191,9 +194,9 @@ def _check_support(o: Oracle, rng: np.random.Generator) -> None:
         hold(sums_to_n, f"supports_one is true, but {n} reports support {support.sum()} values")
 
         is_own = np.arange(o.size) == value
-        for below in (False, True):
-            own_tails = binomial_tail(support, n, o.p, below=below)
-            tails = np.where(is_own, own_tails, binomial_tail(support, n, o.q, below=below))
+        for is_below in (False, True):
+            own_tails = binomial_tail(support, n, o.p, below=is_below)
+            tails = np.where(is_own, own_tails, binomial_tail(support, n, o.q, below=is_below))
             worst = int(tails.argmin())
             expectation = n * (o.p if is_own[worst] else o.q)
             message = (

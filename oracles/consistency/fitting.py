@@ -186,9 +186,9 @@ class Sample:
         width = np.diff(points)[i]
         t = (values - points[i]) / width
 
-        def weights_at_points(left: Floats, right: Floats) -> Floats:
+        def weights_at_points(left_part: Floats, right_part: Floats) -> Floats:
             ends = np.concatenate([i, i + 1])
-            weights = np.concatenate([times * left, times * right])
+            weights = np.concatenate([times * left_part, times * right_part])
             return np.bincount(ends, weights, len(points)).astype(np.float64)
 
         # Hermite's cubics, as in Curve: the two for the values at both ends, and the two for the slopes.
@@ -206,8 +206,10 @@ class Sample:
     def distance(self, law: Law) -> float:
         """Return the statistic of Kolmogorov and Smirnov."""
         fitted_law = distribution(law, self.s, self.values)
-        until = np.cumsum(self.times) / self.size
-        return float(np.maximum(until - fitted_law, fitted_law - (until - self.times / self.size)).max())
+        empirical_law = np.cumsum(self.times) / self.size
+        return float(
+            np.maximum(empirical_law - fitted_law, fitted_law - (empirical_law - self.times / self.size)).max()
+        )
 
 
 def _by_moments(family: str, sample: Sample) -> Law:

@@ -18,10 +18,10 @@ _FINENESS = 4
 _FAR = 8.0
 """Standard errors above which a share counts as it is, since luck does not explain it."""
 _ROUNDS = 1000
-_LEAST = 1e-300
+_LEAST_DENSITY = 1e-300
 _VALUES = 1 << 16
-_FEWEST = 4
-_MOST = 256
+_FEWEST_REHEARSALS = 4
+_MOST_REHEARSALS = 256
 
 
 def likely_truth(estimate: Estimate) -> Floats:
@@ -55,7 +55,7 @@ def _without_noise(estimate: Estimate, x: Floats, equal: float) -> Floats:
     for _ in range(_ROUNDS):
         weights *= (times / (kernel @ weights)) @ kernel / len(x)
 
-    uniform = np.maximum(kernel[:, np.searchsorted(atoms, equal)], _LEAST)
+    uniform = np.maximum(kernel[:, np.searchsorted(atoms, equal)], _LEAST_DENSITY)
     if times @ np.log((kernel @ weights) / uniform) < np.log(len(x)):
         return np.full(len(x), equal)
     ranks = (np.arange(len(x), 0, -1) - 0.5) / len(x)
@@ -71,8 +71,8 @@ def rehearse(estimate: Estimate, truth: Floats, seed: int = 0) -> Iterator[Estim
     free = float(variance.sum())
     together = estimate.oracle.set_variance(estimate.n_independent, len(truth), 1.0)
     # If reports hold a fixed number of values, the sum of all errors is fixed too: 0 for grr.
-    common = (1.0 - np.sqrt(min(max(together / free, 0.0), 1.0))) / free
-    for _ in range(min(max(_VALUES // len(truth), _FEWEST), _MOST)):
+    common_part = (1.0 - np.sqrt(min(max(together / free, 0.0), 1.0))) / free
+    for _ in range(min(max(_VALUES // len(truth), _FEWEST_REHEARSALS), _MOST_REHEARSALS)):
         noise = rng.standard_normal(len(truth)) * spread
-        noise -= common * float(noise.sum()) * variance
+        noise -= common_part * float(noise.sum()) * variance
         yield replace(estimate, shares=truth + noise)

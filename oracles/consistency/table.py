@@ -25,8 +25,12 @@ from oracles.estimate import Estimate
 from oracles.kernels.simplex import project
 from oracles.types import Floats, whole_number
 
-BASE, NORM_SUB, CALIBRATE = "base", "norm_sub", "calibrate"
-"""Methods on which other code relies: the unbiased shares, the nearest distribution, the posterior mean."""
+BASE = "base"
+"""The unbiased shares, from which all other methods start."""
+NORM_SUB = "norm_sub"
+"""The nearest distribution, by which a rejected prior is replaced."""
+CALIBRATE = "calibrate"
+"""The posterior mean under a fitted prior."""
 UNBIASED = "unbiased"
 """Second name of base, used in records and answers."""
 _ROUNDING = 1e-12
@@ -208,12 +212,12 @@ def answer(
 
     `shares` are those of all values by this method, if they are at hand.
     """
-    own = estimate.answer(values)
+    unbiased = estimate.answer(values)
 
     def by_method() -> Floats:
         return apply(method, estimate, alpha=alpha, top=top, calibrated=calibrated) if shares is None else shares
 
-    return find(method).answer(own, estimate, np.asarray(values), by_method)
+    return find(method).answer(unbiased, estimate, np.asarray(values), by_method)
 
 
 def blank(method: Method, estimate: Estimate) -> bool:
@@ -244,5 +248,5 @@ def _first_beyond(values: Floats, limit: float) -> float:
     """
     falling = np.sort(values)[::-1]
     # Of equal values the one beyond the limit drops all, or the order of the domain would decide.
-    beyond = int(np.searchsorted(np.cumsum(falling), limit, side="right"))
-    return float(falling[beyond]) if beyond < len(falling) else 0.0
+    place = int(np.searchsorted(np.cumsum(falling), limit, side="right"))
+    return float(falling[place]) if place < len(falling) else 0.0

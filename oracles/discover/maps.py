@@ -128,13 +128,13 @@ class Maps:
     def ask(self, text: str, names: Iterable[str] = ()) -> Name:
         """Return the share of any text, by the maps in which no confirmed name has its cell."""
         name_of_text = self.strings.coding.name(text)
-        others = NamedCells()
+        taken = NamedCells()
         for name in names:
             # Its own cells would leave a confirmed name no clean map.
             if name != name_of_text:
-                others.add(self.cells(name))
+                taken.add(self.cells(name))
         text_cells = self.cells(text)
-        return self.estimate(name_of_text, text_cells, others.clean(text_cells))
+        return self.estimate(name_of_text, text_cells, taken.clean(text_cells))
 
     def ask_each(self, names: Iterable[str]) -> tuple[list[Name], list[str]]:
         """Return the shares of names that are known, without a test, and the names that no map tells apart.

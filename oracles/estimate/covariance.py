@@ -87,10 +87,10 @@ class Covariance:
     def times(self, weights: Floats, shares: Floats) -> Floats:
         """Return the covariance matrix at these true shares, multiplied by a vector."""
         c = self.noise.c
-        own = self.noise.a + self.noise.b * shares + c * shares - self.flat - 2.0 * self.tilt * shares
+        own_variance = self.noise.a + self.noise.b * shares + c * shares - self.flat - 2.0 * self.tilt * shares
         weighted_sum = float((weights * shares).sum())
-        rest = (self.flat + self.tilt * shares) * float(weights.sum()) + (self.tilt - c * shares) * weighted_sum
-        return own * weights + rest
+        with_others = (self.flat + self.tilt * shares) * float(weights.sum()) + (self.tilt - c * shares) * weighted_sum
+        return own_variance * weights + with_others
 
     def contrast(self, values: int, size: int, share: float) -> float:
         """Return the variance of a set's sum minus its part of the total sum, if all true shares sum to 1."""

@@ -191,8 +191,8 @@ class Estimate:
         if self.population is not None or not threshold:
             return binomial_tail(counts, n, oracle.q + threshold * oracle.gap, below=below)
         # 1e-9 of a client: n times a share like 0.07 can miss its integer by the last bit.
-        own = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))
-        return two_binomials_tail(counts, own, oracle.p, n - own, oracle.q, below=below)
+        holders = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))
+        return two_binomials_tail(counts, holders, oracle.p, n - holders, oracle.q, below=below)
 
     def scaled(self, counts: Ints, *, up: bool = False) -> Ints:
         """Return support counts scaled to n_independent reports, rounded away from significance."""
@@ -238,8 +238,8 @@ class Estimate:
     def difference(self, u: int | str, v: int | str) -> tuple[float, float, float, float]:
         """Return the share of u minus that of v, its standard error and both ends of its 95% interval."""
         # A set holds each value once, so two equal values are read as one.
-        first, last = self._positions([u] if u == v else [u, v])[[0, -1]]
-        share, stderr, low, high = intervals.of_difference(self, first[None], last[None])
+        position_u, position_v = self._positions([u] if u == v else [u, v])[[0, -1]]
+        share, stderr, low, high = intervals.of_difference(self, position_u[None], position_v[None])
         return float(share[0]), float(stderr[0]), float(low[0]), float(high[0])
 
     def ranks(self, values: Sequence[int | str] | ArrayLike) -> tuple[Ints, Ints]:

@@ -189,14 +189,14 @@ def _bounded(estimate: Counted, counts: Ints, values: int, tail: float) -> Ends:
     noise = estimate.set_noise(values)
     full_gain = n * oracle.gap
     # The expected supports of a report: by one that holds no value of the set, and by one that holds a value.
-    rest = values * oracle.q
-    own = oracle.p + (values - 1) * oracle.q
+    rate_without = values * oracle.q
+    rate_with = oracle.p + (values - 1) * oracle.q
 
     def bound(count: Ints, holding: Ints, *, below: bool) -> Floats:
         share = holding / holders
-        excess = count - n * rest - full_gain * share
+        excess = count - n * rate_without - full_gain * share
         variance = full_gain**2 * noise.variance(share)
-        return bennett(-excess if below else excess, variance, own if below else values - rest)
+        return bennett(-excess if below else excess, variance, rate_with if below else values - rate_without)
 
     lower_counts = estimate.scaled(counts)
     upper_counts = estimate.scaled(counts, up=True)

@@ -45,13 +45,13 @@ def given(estimate: Estimate, row: Ints, *, level: float = LEVEL) -> Conditional
     zz = quantile((1.0 - level) / 2.0) ** 2
     cells = estimate.shares[row]
     total = float(cells.sum())
-    of_cells, of_total, common = _errors(estimate, cells, total)
+    of_cells, of_total, covariances = _errors(estimate, cells, total)
     # If the row itself may be empty, every ratio is possible.
     square = total**2 - zz * of_total
     if not square > 0.0:
         return ConditionalShares(unknown, unknown, unknown)
 
-    centre = cells * total - zz * common
+    centre = cells * total - zz * covariances
     half = np.sqrt(np.maximum(centre**2 - square * (cells**2 - zz * of_cells), 0.0))
     ends = (np.clip((centre + sign * half) / square, 0.0, 1.0) for sign in (-1.0, 1.0))
     return ConditionalShares(np.clip(cells / total, 0.0, 1.0), *ends)
@@ -65,7 +65,7 @@ def _errors(estimate: Estimate, cells: Floats, total: float) -> tuple[Floats, fl
     f = np.clip(cells, 0.0, 1.0)
     # The sum of noisy cells can be below one of them, which no true shares are.
     f_total = float(np.clip(total, float(f.max()), 1.0))
-    others = law.flat * (size - 1) + law.tilt * ((size - 2) * f + f_total)
-    common = noise.a + noise.b * f + others + noise.c * f * (1.0 - f_total)
+    with_others = law.flat * (size - 1) + law.tilt * ((size - 2) * f + f_total)
+    covariances = noise.a + noise.b * f + with_others + noise.c * f * (1.0 - f_total)
     of_total = float(estimate.set_noise(size).variance(f_total))
-    return noise.variance(f), of_total, common
+    return noise.variance(f), of_total, covariances

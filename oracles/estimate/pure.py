@@ -18,6 +18,7 @@ class Pure:
     def __init__(self, name: str, size: int, p: Fraction, q: Fraction) -> None:
         if p <= q:
             raise ParameterError(f"{name} with {size} values: epsilon is too small, 64 bits cannot separate p from q")
+
         self.name = name
         self.size = size
         self.exact = (p, q)
@@ -25,6 +26,8 @@ class Pure:
         self.q = float(q)
         self.gap = float(p - q)
         """p - q, without the cancellation of a difference of floats."""
+
+        # Fractions, rounded once: differences of floats near each other would cancel.
         self._a = float(q * (1 - q) / (p - q) ** 2)
         self._b = float((1 - p - q) / (p - q))
         self._shift = float((1 - q) / (p - q))
@@ -76,7 +79,7 @@ class Pure:
 
     @property
     def supports_one(self) -> bool:
-        """Whether a report supports exactly one value. Then a forged one weighs more in a larger domain."""
+        """Whether a report supports exactly one value, so that a forged one weighs more in a larger domain."""
         return False
 
     def shift_per_fake(self, n: int) -> float:

@@ -54,7 +54,7 @@ MAX_GROUP = 255
 MAGIC = b"HBB1"
 """The first bytes of a binary frame."""
 _VERSION = 1
-_EMPTY = "a frame without reports must be a tick"
+_EMPTY_FRAME = "a frame without reports must be a tick"
 NONE = bytes(8)
 """A digest or id of zeros, which stands for none."""
 TICK = _HEADER.pack(MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0, 0)
@@ -100,14 +100,14 @@ class Frame:
     def shaped(self, width: int) -> "Frame":
         """Return the frame with reports of shape (n, width), or raise FrameError if they do not fit."""
         if self.n is None:
-            n, rest = divmod(len(self.reports), width)
-            if rest:
+            n, remainder = divmod(len(self.reports), width)
+            if remainder:
                 raise malformed(f"{len(self.reports)} bytes are not a multiple of the query's report of {width} bytes")
             rows = self.reports.reshape(n, width)
             return Frame(self.digest, self.pane, self.id, n, rows, self.group, self.named_group)
-        wide = self.reports.shape[1]
-        if wide != width and not self.is_tick:
-            raise malformed(f"reports must have the query's {width} bytes, got {wide}")
+        own_width = self.reports.shape[1]
+        if own_width != width and not self.is_tick:
+            raise malformed(f"reports must have the query's {width} bytes, got {own_width}")
         return self
 
     def group_in(self, groups: "Groups | None") -> int:
@@ -202,10 +202,10 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
         return _parse(data)
     if size < HEADER_SIZE:
         raise malformed(f"a header needs {HEADER_SIZE} bytes, got {size}")
-    _, version, flags, width, digest, pane, name, n, group, rest = _HEADER.unpack_from(data)
-    if version != _VERSION or flags or rest:
+    _, version, flags, width, digest, pane, name, n, group, reserved = _HEADER.unpack_from(data)
+    if version != _VERSION or flags or reserved:
         raise malformed(
-            f"version, flags and last header field must be {_VERSION}, 0, 0, got {version}, {flags}, {rest}"
+            f"version, flags and last header field must be {_VERSION}, 0, 0, got {version}, {flags}, {reserved}"
         )
     if group > MAX_GROUP:
         raise malformed(f"the number of a group must be at most {MAX_GROUP}, got {group}")
@@ -215,7 +215,7 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
     if not n:
         if digest == NONE and not group:
             return _TICK
-        raise malformed(_EMPTY if digest != NONE else f"a tick must have no group, got {group}")
+        raise malformed(_EMPTY_FRAME if digest != NONE else f"a tick must have no group, got {group}")
     if not width:
         raise malformed(f"a report needs at least 1 byte, got {n} reports of 0 bytes")
     reports: Reports = np.ndarray((n, width), np.uint8, data, HEADER_SIZE)
@@ -290,7 +290,7 @@ def _parse(data: bytes | memoryview) -> Frame:
     if not len(reports):
         if digest == NONE:
             return _TICK
-        raise malformed(_EMPTY)
+        raise malformed(_EMPTY_FRAME)
     pane = fields["pane"]
     if type(pane) is not int or not _whole_second(pane):
         raise malformed("pane must be an integer of 64 bits")

@@ -95,6 +95,7 @@ def tell_kinds(data: memoryview, places: Ints, sizes: Ints) -> Kinds:
     firsts = np.empty(MOST_KINDS, np.int64)
     # The kernel's hash table, four times as large as the kinds. -1 is an empty slot, since 0 is a kind.
     slots = np.full(1 << _SLOT_BITS, -1, np.int16)
+
     count_of_kinds = c_library.lib().tell_kinds(
         c_library.octet_buffer(data),
         count,

@@ -75,6 +75,7 @@ def _add_bits(
     count, width = rows.shape
     # The kernel keeps its sums in this memory and adds to them, so it must be zero.
     scratch = np.zeros(_module.lib.bits_scratch(count, width), np.uint8)
+
     left_out: int = _module.lib.add_bits(
         octet_buffer(rows),
         count,

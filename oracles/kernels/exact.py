@@ -80,13 +80,13 @@ def interval(
     ends = np.concatenate([counts, trials - upper_counts])
     own_rate = np.where(is_upper, 1.0 - p, p)
     other_rate = np.where(is_upper, 1.0 - q, q)
-    both = least(
+    ends_reached = least(
         lambda k: (two_binomials_tail(ends, k, own_rate, trials - k, other_rate) > level) ^ is_upper,
         len(ends),
         n,
         guesses.reshape(-1),
     )
-    return np.minimum(both[: len(counts)], n), np.maximum(both[len(counts) :] - 1, 0)
+    return np.minimum(ends_reached[: len(counts)], n), np.maximum(ends_reached[len(counts) :] - 1, 0)
 
 
 def rates(counts: Ints, upper_counts: Ints, n: int, level: float) -> tuple[Floats, Floats]:

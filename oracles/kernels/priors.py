@@ -137,7 +137,8 @@ class Law(ABC):
 
     def corners(self, inner: Sequence[float]) -> list[float]:
         """Return the ends of the range, and the points of `inner` within it."""
-        low, high = self.lowest - 0.5, self.n + 0.5
+        low = self.lowest - 0.5
+        high = self.n + 0.5
         return sorted({low, high, *(corner for corner in inner if low < corner < high)})
 
     def nodes(self) -> tuple[Floats, Floats]:

@@ -30,12 +30,16 @@ def ranks(many: Ints, places: Ints, is_above: IsAbove) -> tuple[Ints, Ints]:
 
     values_below = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
     size = int(values_below[-1])
-    top = len(many)
-    ends = np.full_like(places, top)
+    size_of_counts = len(many)
+    ends = np.full_like(places, size_of_counts)
     # The larger the distance of two counts, the surer their order, so a search finds the nearest one that is proved.
     nearest_above = _first(places, ends, lambda place: is_above(place, places))
     # Mirrored: the nearest count below this value that it is proved to exceed.
-    nearest_below = top - 1 - _first(top - 1 - places, ends, lambda m: is_above(places, top - 1 - m))
+    nearest_below = (
+        size_of_counts
+        - 1
+        - _first(size_of_counts - 1 - places, ends, lambda m: is_above(places, size_of_counts - 1 - m))
+    )
     return 1 + size - values_below[nearest_above], size - values_below[nearest_below + 1]
 
 

@@ -6,7 +6,7 @@ from oracles.kernels.arrays import runs
 from oracles.types import Floats
 
 _SAMPLE = 1 << 14
-_LEAST = 1e-300
+_LEAST_TOTAL = 1e-300
 
 
 def project(x: Floats, total: float = 1.0, lean: float = 0.0) -> Floats:
@@ -20,20 +20,20 @@ def project(x: Floats, total: float = 1.0, lean: float = 0.0) -> Floats:
     if total <= 0.0:
         return np.zeros_like(x)
     y = x
-    largest = float(x.max())
-    if abs(largest) > 1.0:  # only values near the largest stay, and for these the shift is exact
-        total = max(total + lean * largest, _LEAST)
-        y = x - largest
-        largest = 0.0
+    maximum = float(x.max())
+    if abs(maximum) > 1.0:  # only values near the largest stay, and for these the shift is exact
+        total = max(total + lean * maximum, _LEAST_TOTAL)
+        y = x - maximum
+        maximum = 0.0
 
     size = len(y)
-    level = (largest - total) / (1.0 + lean)
-    highest = (size * largest - total) / (size + lean)
+    level = (maximum - total) / (1.0 + lean)
+    highest = (size * maximum - total) / (size + lean)
     if size > 4 * _SAMPLE:
         sample = y[:: size // _SAMPLE].copy()
         # A level that is too low costs less: the values above it include all that count.
         target = 1.1 * total
-        level = min(_level(sample, target * len(sample) / size, 0.0, largest - target), highest)
+        level = min(_level(sample, target * len(sample) / size, 0.0, maximum - target), highest)
     level = _level(y, total, lean, level)
     excess = y - level
     return np.maximum(excess, 0.0, out=excess)

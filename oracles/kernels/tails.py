@@ -35,7 +35,7 @@ def two_binomials_tail(
 ) -> Floats:
     """Return P(X >= count), or with `below` P(X <= count), for X of Bin(k, p) + Bin(m, q), 1 > p > q > 0.
 
-    It is exact if one of them is empty, or if both together have fewer than 100 trials. Otherwise it is
+    It is exact if one of them is empty, or if both together have fewer than 100 trials. With more trials it is
     Lugannani and Rice's saddlepoint formula with the second continuity correction, whose relative error stays
     small far out in the tail. All broadcast, but k + m is the same for all. Below 100 trials p and q are, too.
     """

@@ -22,9 +22,9 @@ class Candidate:
 
 def nearest(versions: Iterable[Oracle], epsilon: float, size: int, budget: float | None = None) -> Candidate:
     """Return the best candidate, the first of equal ones. With a budget, its answers for life fit it."""
-    smallest = optimum(epsilon, size)
+    optimal_total = optimum(epsilon, size)
     candidates = [
-        Candidate(version, total(version) / smallest)
+        Candidate(version, total(version) / optimal_total)
         for version in versions
         if version.width <= MOST_BYTES and (budget is None or version.life.amount <= budget)
     ]

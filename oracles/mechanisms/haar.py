@@ -89,6 +89,7 @@ class Haar(Hashing):
         integers = self._integers(reports)[:, 0].astype(np.int64)
         signs = state[: self.cells]
         marks = state[self.cells :]
+
         # A histogram costs a pass over all cells, so few reports are added one by one.
         if 4 * len(integers) >= self.cells:
             rows = np.bincount(integers, minlength=2 * self.cells).reshape(-1, 2)

@@ -60,6 +60,7 @@ class Hashing(Oracle):
         """Number of words of k bits in a report: the rows, or the words that give them."""
         self.buckets = 1 << rows
         self.places = self.buckets
+
         self.offset = offset
         self.bits = bits or code_bits(size + offset)
         """Bits of a row, k."""
@@ -68,6 +69,7 @@ class Hashing(Oracle):
         """Bits of a report without the padding."""
         self.width = 4 if self.used <= 32 else -(-self.used // 64) * 8
         self.state_size = self.cells + MARKS
+
         self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
         self.tables = None if table is None else table_for(self.buckets, table, epsilon)
         p = chance.fraction(self.keep) if self.tables is None else self.tables.p
@@ -237,7 +239,7 @@ class Hashing(Oracle):
     def clumped(self, positions: Ints, n: int) -> bool:
         """Whether too many fours of values have codes with an xor of 0: linear maps support them together.
 
-        Then few reports tell anything about the set. For 256 consecutive values and two buckets, one report in
+        Few reports then tell anything about the set. For 256 consecutive values and two buckets, one report in
         256 supports all values or none, and every other report supports half. The sum's excess kurtosis is
         fours / (values**2 (buckets - 1) n).
         """

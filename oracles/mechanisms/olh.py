@@ -15,7 +15,7 @@ class Olh(Hashing):
 
     Claim: epsilon-LDP. The rows do not depend on the value. Given the rows, the bucket is GRR among g. Here p is
     the largest multiple of 2**-64 whose ratio p/q' is at most exp(epsilon), and q' the probability of each other
-    bucket. So p is about e/(e + g - 1), and q = 1/g exactly.
+    bucket, so p is about e/(e + g - 1), and q = 1/g exactly.
     Variance: n Var = (e + g - 1)^2/((g - 1)(e - 1)^2) at f = 0. This is at most 7.7% above the ideal g = e + 1,
     until g reaches its limit. Fewer buckets have a larger variance, and fewer classes: a client that repeats
     itself gives at most min(g, d) different answers.
@@ -33,8 +33,8 @@ class Olh(Hashing):
         with localcontext(chance.DIGITS):
             best = min(range(1, MAX_ROWS + 1), key=lambda rows: _spread(e, 1 << rows))
         if buckets is not None and buckets not in [1 << rows for rows in range(1, best + 1)]:
-            most = f"to {1 << best}, the best for epsilon = {epsilon:g}"
-            raise ParameterError(f"buckets must be a power of two from 2 {most}, got {buckets!r}")
+            range_text = f"to {1 << best}, the best for epsilon = {epsilon:g}"
+            raise ParameterError(f"buckets must be a power of two from 2 {range_text}, got {buckets!r}")
         self.fewer = None if buckets in (None, 1 << best) else buckets
         """Number of buckets, or None if it is the best for epsilon."""
         rows = best if buckets is None else int(buckets).bit_length() - 1

@@ -56,25 +56,25 @@ class Ss(Oracle):
         draw = source(rng)
         reports = np.empty((len(classes), self.width), np.uint8)
         for run in runs(len(classes), 4 * self.size, 1 << 20):
-            own = classes[run]
-            is_inside = draw.events(self.inside, len(own))
-            bits = np.zeros((len(own), self.size), np.bool_)
+            own_values = classes[run]
+            is_inside = draw.events(self.inside, len(own_values))
+            bits = np.zeros((len(own_values), self.size), np.bool_)
             for holds_own in (True, False):
                 clients = np.flatnonzero(is_inside == holds_own)
                 bits[clients, :-1] = draw.subsets(len(clients), self.size - 1, self.members - holds_own)
 
             # The others are drawn in 0..d-2. The last value takes the place of the own one.
-            every_row = np.arange(len(own))
-            bits[every_row, -1] = bits[every_row, own]
-            bits[every_row, own] = is_inside
+            every_row = np.arange(len(own_values))
+            bits[every_row, -1] = bits[every_row, own_values]
+            bits[every_row, own_values] = is_inside
             reports[run] = np.packbits(bits, axis=1, bitorder="little")
         return reports
 
     def _malformed(self, reports: Reports) -> Flags | None:
-        wrong = np.empty(len(reports), np.bool_)
+        is_wrong = np.empty(len(reports), np.bool_)
         for run in runs(len(reports), self.width):
-            wrong[run] = row_counts(reports[run]) != self.members
-        return either(padding(reports, self.size), wrong if wrong.any() else None)
+            is_wrong[run] = row_counts(reports[run]) != self.members
+        return either(padding(reports, self.size), is_wrong if is_wrong.any() else None)
 
     def _count(self, state: Ints, reports: Reports) -> int:
         state[: self.size] += column_counts(reports)[: self.size]

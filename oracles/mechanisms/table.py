@@ -16,7 +16,7 @@ from oracles.types import Ints
 
 MOST = 8
 """Largest number of buckets: beyond it, 64-bit integers cannot give every permutation its probability."""
-_NEAR = 1 - Decimal(2) ** -10
+_LEAST_PART = 1 - Decimal(2) ** -10
 """Part of exp(epsilon) that an allowed table reaches at least."""
 _STEP = Decimal(10) ** -12
 _CACHE_SIZE = 1 << 10
@@ -91,7 +91,7 @@ class Table:
         """Whether every permutation is possible, and one answer uses its epsilon."""
         p = self.p
         ratio = chance.DIGITS.divide(p.numerator * (self.buckets - 1), p.denominator - p.numerator)
-        return self.lo >= 1 and ratio > chance.DIGITS.multiply(chance.exp(self.epsilon), _NEAR)
+        return self.lo >= 1 and ratio > chance.DIGITS.multiply(chance.exp(self.epsilon), _LEAST_PART)
 
     @cached_property
     def bound(self) -> float:

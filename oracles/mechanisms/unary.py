@@ -25,10 +25,10 @@ def padding(reports: Reports, size: int) -> Flags | None:
 def forged_sets(size: int, ones: int, targets: Ints, count: int, draw: Source) -> Reports:
     """Return `count` rows with exactly `ones` ones: at targets first, then at random other values."""
     hits = min(len(targets), ones)
-    others = np.setdiff1d(np.arange(size), targets)
+    other_values = np.setdiff1d(np.arange(size), targets)
     bits = np.zeros((count, size), np.bool_)
     bits[:, targets] = draw.subsets(count, len(targets), hits)
-    bits[:, others] = draw.subsets(count, len(others), ones - hits)
+    bits[:, other_values] = draw.subsets(count, len(other_values), ones - hits)
     return np.packbits(bits, axis=1, bitorder="little")
 
 
@@ -57,11 +57,11 @@ class Unary(Oracle):
     def flip(self, count: int, values: Ints | None, draw: Source) -> Reports:
         """Return `count` perturbed vectors, one-hot at their values, or all zero without values."""
         reports = np.empty((count, self.width), np.uint8)
-        own = None if values is None else draw.events(self.own, count)
+        own_bits = None if values is None else draw.events(self.own, count)
         for run in runs(count, self.size, 1 << 20):
             bits = draw.events(self.other, run.stop - run.start, self.size)
-            if values is not None and own is not None:
-                bits[np.arange(len(bits)), values[run]] = own[run]
+            if values is not None and own_bits is not None:
+                bits[np.arange(len(bits)), values[run]] = own_bits[run]
             reports[run] = np.packbits(bits, axis=1, bitorder="little")
         return reports
 
@@ -97,6 +97,7 @@ class Unary(Oracle):
                 implausible[run] = (ones < low) | (ones > high)
                 ones = ones[~implausible[run]]
             marks += np.bincount(self._bins[ones], minlength=MARKS)
+
         return marks, implausible
 
     @property
@@ -117,10 +118,10 @@ class Unary(Oracle):
 
     def law(self) -> Floats:
         """Return the honest law of the number of ones in a report: the probabilities of 0..d."""
-        others = _binomial(self.size - 1, self.q)
+        ones_of_others = _binomial(self.size - 1, self.q)
         law = np.zeros(self.size + 1)
-        law[:-1] += (1.0 - self.p) * others
-        law[1:] += self.p * others
+        law[:-1] += (1.0 - self.p) * ones_of_others
+        law[1:] += self.p * ones_of_others
         # Fakes of rsfd hold no own value. Without their part of the law honest windows would look forged.
         fakes = self.empty * _binomial(self.size, self.q) if self.empty else 0.0
         return (1.0 - self.empty) * law + fakes

@@ -197,12 +197,12 @@ def _with_pairs(sizes: list[int], pairs: Sequence[tuple[int, int]], solution: st
     """Return the sizes of the single attributes, followed by those of the pairs."""
     if pairs and solution != "smp":
         raise ParameterError(f"pairs need the solution smp, got {solution!r}")
-    for first, second in pairs:
-        if first == second or not (0 <= first < len(sizes) and 0 <= second < len(sizes)):
-            raise ParameterError(f"a pair must name two different attributes by number, got {(first, second)}")
+    for left, right in pairs:
+        if left == right or not (0 <= left < len(sizes) and 0 <= right < len(sizes)):
+            raise ParameterError(f"a pair must name two different attributes by number, got {(left, right)}")
     if len({frozenset(pair) for pair in pairs}) < len(pairs):
         raise ParameterError("each pair must occur once, in one order")
-    return [*sizes, *(usable_size(sizes[first] * sizes[second]) for first, second in pairs)]
+    return [*sizes, *(usable_size(sizes[left] * sizes[right]) for left, right in pairs)]
 
 
 def _encoder(name: str, epsilon: float, size: int, *, buckets: int | None, noise: str, table: int | None) -> Oracle:

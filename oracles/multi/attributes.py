@@ -45,11 +45,14 @@ class Multi(Mechanism):
         self.sizes = tuple(encoder.size for encoder in encoders)
         self.names: tuple[str, ...] = tuple(encoder.name for encoder in encoders)
         self.attributes: tuple[Pure, ...] = self.encoders
+
+        # A frame states the width of a report in two bytes.
         self.width = self._width()
         if self.width > MAX_WIDTH:
             raise ParameterError(
                 f"{solution}: a report of these attributes needs {self.width} bytes; the limit is {MAX_WIDTH}"
             )
+
         self.state_size = sum(encoder.state_size for encoder in encoders)
         self._states = _slices(encoder.state_size for encoder in encoders)
 

@@ -17,7 +17,7 @@ from oracles.types import MARKS, Ints
 
 LEVEL = 1e-6
 """Level of the test. It flags twice as many honest windows, and 20 times as many if few reports fall in few bins."""
-_LEAST = 5.0
+_LEAST_EXPECTED = 5.0
 """Expected number of marks in a bin. Rarer bins are joined."""
 
 
@@ -46,7 +46,7 @@ def p_value(oracle: Oracle, marks: Ints, n: int, n_independent: int) -> float | 
         raise ReportError(f"marks must be the last {MARKS} integers of a tally, got shape {marks.shape}")
     law = oracle.honest_marks
     total = int(marks.sum())
-    if law is None or total < _LEAST * MARKS:
+    if law is None or total < _LEAST_EXPECTED * MARKS:
         return None
     counts, expectation = _pooled(marks.astype(np.float64), total * law)
     # One bin holds all marks whatever the reports are.
@@ -65,6 +65,6 @@ def _pooled(counts: NDArray[np.float64], expectation: NDArray[np.float64]) -> tu
     counts = counts[order]
     expectation = expectation[order]
     # The chi-square law holds for bins that are expected five times or more.
-    is_enough = (np.cumsum(expectation) >= _LEAST) & (np.append(expectation[1:], np.inf) >= _LEAST)
+    is_enough = (np.cumsum(expectation) >= _LEAST_EXPECTED) & (np.append(expectation[1:], np.inf) >= _LEAST_EXPECTED)
     starts = [0, *range(int(np.argmax(is_enough)) + 1, MARKS)]
     return np.add.reduceat(counts, starts), np.add.reduceat(expectation, starts)

@@ -2,8 +2,8 @@
 
 A cumulative share, or a range's share, is a linear answer. Its variance is V sum_j G_j / N_j, see tree.py. That
 holds for clients that are a random sample too. The levels of both stretches are independent if their clients are. On a
-panel a client that moves from one half of a block to the other brings the opposite noise. So the errors of a panel are
-taken as large as they can be.
+panel the errors are taken as large as they can be, because a client that moves from one half of a block to the other
+brings the opposite noise.
 """
 
 from dataclasses import dataclass
@@ -43,24 +43,24 @@ class NumberChanges:
         together. The result is 0 unless this edge lies between the quantiles of the two.
         """
         edge = self._joint.nearest_edge(share)
-        earlier = float(self.before.estimate.shares[:edge].sum())
-        later = float(self.now.estimate.shares[:edge].sum())
-        if not min(earlier, later) <= share <= max(earlier, later):
+        share_before = float(self.before.estimate.shares[:edge].sum())
+        share_now = float(self.now.estimate.shares[:edge].sum())
+        if not min(share_before, share_now) <= share <= max(share_before, share_now):
             return 0.0
 
         # Fewer numbers below the edge: the quantile has risen.
-        return (earlier - later) / self._stderr(self._tree.edge_squares(np.array([edge]))[:, 0] ** 2)
+        return (share_before - share_now) / self._stderr(self._tree.edge_squares(np.array([edge]))[:, 0] ** 2)
 
     def range(self, start: float, end: float) -> float:
         """Return by how many standard errors the share of a range has risen, below 0 if it has fallen."""
         first_bin, end_bin = self.now.scale.bounds(start, end)
-        earlier = float(self.before.estimate.shares[first_bin:end_bin].sum())
-        later = float(self.now.estimate.shares[first_bin:end_bin].sum())
+        share_before = float(self.before.estimate.shares[first_bin:end_bin].sum())
+        share_now = float(self.now.estimate.shares[first_bin:end_bin].sum())
         squares = self._tree.range_squares(first_bin, end_bin)
         # The range of all bins has a share of 1 without error.
         if not squares.any():
             return 0.0
-        return (later - earlier) / self._stderr(squares)
+        return (share_now - share_before) / self._stderr(squares)
 
     @property
     def _tree(self) -> Tree:
@@ -73,10 +73,10 @@ class NumberChanges:
 
     def _stderr(self, squares: Floats) -> float:
         """Return the standard error of a difference with these G_j."""
-        earlier = float(self.before.estimate.deviation(squares))
-        later = float(self.now.estimate.deviation(squares))
+        stderr_before = float(self.before.estimate.deviation(squares))
+        stderr_now = float(self.now.estimate.deviation(squares))
         factor = _panel_factor(self.now.estimate) if self.panel else 1.0
-        return float(np.sqrt(factor * (earlier**2 + later**2)))
+        return float(np.sqrt(factor * (stderr_before**2 + stderr_now**2)))
 
 
 def _panel_factor(estimate: TreeEstimate) -> float:

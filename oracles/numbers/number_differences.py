@@ -70,8 +70,8 @@ class NumberDifferences:
 
     def quantile(self, share: float) -> NumberDifference:
         """Return the change of a quantile. It is tested if an edge of bins lies between before and after."""
-        earlier = self.before.quantile(share, _WINDOW_LEVEL)
-        later = self.after.quantile(share, _WINDOW_LEVEL)
+        quantile_before = self.before.quantile(share, _WINDOW_LEVEL)
+        quantile_after = self.after.quantile(share, _WINDOW_LEVEL)
 
         edge = self._pooled.nearest_edge(share)
         earlier_share, earlier_stderr = self.before.estimate.between(0, edge)
@@ -80,13 +80,13 @@ class NumberDifferences:
         p_value = 1.0
         if min(earlier_share, later_share) <= share <= max(earlier_share, later_share):
             p_value = _two_sided(later_share - earlier_share, self._stderr(earlier_stderr, later_stderr))
-        return _of(earlier, later, p_value)
+        return _of(quantile_before, quantile_after, p_value)
 
     def range(self, start: float, end: float) -> NumberDifference:
         """Return the change of the share of the numbers from the bin of `start` to before the bin of `end`."""
-        earlier = self.before.range(start, end)
-        later = self.after.range(start, end)
-        return self.shares((earlier.share, earlier.stderr), (later.share, later.stderr))
+        range_before = self.before.range(start, end)
+        range_after = self.after.range(start, end)
+        return self.shares((range_before.share, range_before.stderr), (range_after.share, range_after.stderr))
 
     def shares(self, before: tuple[float, float], after: tuple[float, float]) -> NumberDifference:
         """Return the change of a range's share from its value and standard error in each window."""
@@ -100,10 +100,10 @@ class NumberDifferences:
 
     def geometric_mean(self) -> NumberDifference:
         """Return the change of the geometric mean. Its test is about the mean of the logarithms."""
-        earlier = self.before.geometric_mean(_WINDOW_LEVEL)
-        later = self.after.geometric_mean(_WINDOW_LEVEL)
+        mean_before = self.before.geometric_mean(_WINDOW_LEVEL)
+        mean_after = self.after.geometric_mean(_WINDOW_LEVEL)
         test = self._of_weights(np.log(self.before.scale.middles))
-        return _of(earlier, later, test.p_value)
+        return _of(mean_before, mean_after, test.p_value)
 
     def _of_weights(self, weights: Floats) -> NumberDifference:
         """Return the change of the linear answer with these weights of the bins."""
@@ -113,19 +113,19 @@ class NumberDifferences:
     def _pooled(self) -> Numbers:
         return Numbers(self.before.estimate.pooled(self.after.estimate), self.before.scale)
 
-    def _stderr(self, earlier: float, later: float) -> float:
+    def _stderr(self, stderr_before: float, stderr_after: float) -> float:
         """Return the standard error of a difference from those of two windows."""
-        return math.hypot(earlier, later) * (_PANEL if self.panel else 1.0)
+        return math.hypot(stderr_before, stderr_after) * (_PANEL if self.panel else 1.0)
 
-    def _linear(self, earlier: tuple[float, float], later: tuple[float, float]) -> NumberDifference:
+    def _linear(self, answer_before: tuple[float, float], answer_after: tuple[float, float]) -> NumberDifference:
         """Return the change of a linear answer from its values and standard errors."""
-        difference = later[0] - earlier[0]
-        stderr = self._stderr(earlier[1], later[1])
+        difference = answer_after[0] - answer_before[0]
+        stderr = self._stderr(answer_before[1], answer_after[1])
         reach = normal_quantile((1.0 - LEVEL) / 2.0) * stderr
 
         return NumberDifference(
-            before=earlier[0],
-            after=later[0],
+            before=answer_before[0],
+            after=answer_after[0],
             difference=difference,
             stderr=stderr,
             low=difference - reach,
@@ -134,16 +134,16 @@ class NumberDifferences:
         )
 
 
-def _of(earlier: Quantity, later: Quantity, p_value: float) -> NumberDifference:
+def _of(quantity_before: Quantity, quantity_after: Quantity, p_value: float) -> NumberDifference:
     """Return a change whose interval follows from those of both windows."""
     # Each window's interval misses with 2.5%, so both hold with 95%, whatever their dependence is.
     return NumberDifference(
-        before=earlier.value,
-        after=later.value,
-        difference=later.value - earlier.value,
+        before=quantity_before.value,
+        after=quantity_after.value,
+        difference=quantity_after.value - quantity_before.value,
         stderr=math.nan,
-        low=later.low - earlier.high,
-        high=later.high - earlier.low,
+        low=quantity_after.low - quantity_before.high,
+        high=quantity_after.high - quantity_before.low,
         p_value=p_value,
     )
 

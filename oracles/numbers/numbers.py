@@ -19,7 +19,8 @@ from oracles.kernels.simplex import project
 from oracles.numbers.tree import TreeEstimate
 from oracles.types import Floats, Ints
 
-LINEAR, LOG = "linear", "log"
+LINEAR = "linear"
+LOG = "log"
 BLOCKS = 32
 """Number of blocks of a histogram."""
 _DIGITS = Context(prec=80)

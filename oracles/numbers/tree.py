@@ -114,16 +114,16 @@ class Tree:
     def edge_squares(self, edges: Ints) -> Floats:
         """Return g of each level for the share of the bins before each edge, of the one block that the edge cuts."""
         sizes = 2 << np.arange(self.levels)[:, None]
-        inside = edges % sizes
-        cuts: Floats = np.minimum(inside, sizes - inside) / sizes
+        positions = edges % sizes
+        cuts: Floats = np.minimum(positions, sizes - positions) / sizes
         return cuts
 
-    def range_squares(self, first: int, last: int) -> Floats:
-        """Return G_j of each level for the share of the bins first..last-1."""
-        cuts = self.edge_squares(np.array([first, last]))
+    def range_squares(self, start: int, end: int) -> Floats:
+        """Return G_j of each level for the share of the bins start..end-1."""
+        cuts = self.edge_squares(np.array([start, end]))
         sizes = 2 << np.arange(self.levels)
         # Both edges cut one block: there g is the difference of both cuts, so their product counts twice.
-        is_same_block = first // sizes == last // sizes
+        is_same_block = start // sizes == end // sizes
         squares: Floats = (cuts**2).sum(axis=1) - np.where(is_same_block, 2.0 * cuts[:, 0] * cuts[:, 1], 0.0)
         return squares
 
@@ -165,9 +165,9 @@ class TreeEstimate(Estimate):
         value, stderr = np.ldexp(answer, exponent).tolist()
         return value, stderr
 
-    def between(self, first: int, last: int) -> tuple[float, float]:
-        """Return the share of the bins first..last-1, and its standard error."""
-        return float(self.shares[first:last].sum()), float(self.deviation(self.tree.range_squares(first, last)))
+    def between(self, start: int, end: int) -> tuple[float, float]:
+        """Return the share of the bins start..end-1, and its standard error."""
+        return float(self.shares[start:end].sum()), float(self.deviation(self.tree.range_squares(start, end)))
 
     def cumulative(self) -> tuple[Floats, Floats]:
         """Return the share of the bins up to each, and the standard errors. The last share is 1, without error."""
