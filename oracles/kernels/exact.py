@@ -56,7 +56,7 @@ def rate_reaching(n: int, c: int) -> float:
 
 
 def interval(
-    counts: Ints, upper_counts: Ints, *, n: int, p: float, q: float, level: float, trials: int
+    counts: Ints, upper_counts: Ints, n: int, p: float, q: float, level: float, trials: int
 ) -> tuple[Ints, Ints]:
     """Return the least and the largest numbers k of 0..n that the counts do not refute, each at `level`.
 
