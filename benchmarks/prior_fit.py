@@ -6,25 +6,31 @@ None of them separates the two, so hubbub uses none. Each window's noise is spli
 errors if w is normal with the variance of the estimate. One half fits the prior, and the other one checks it.
 """
 
-import argparse
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
 
+from benchmarks.accuracy import draw
+from benchmarks.harness import arguments, table_of
 from oracles import Estimate, oracle
 from oracles.consistency import apply
 from oracles.consistency.fitting import Calibration, fit_prior
 
-SIZE, PEOPLE, EPSILON = 1024, 1_000_000, 1.0
-SURE, LEVEL = 0.9, 0.01
-TOP, BINS = 20, 16
+SIZE = 1024
+PEOPLE = 1_000_000
+EPSILON = 1.0
+SURE = 0.9
+LEVEL = 0.01
+TOP = 20
+BINS = 16
 RANK = np.arange(1.0, SIZE + 1)
 
 
-def levels(many: int, share: float) -> np.ndarray:
+def levels(count: int, share: float) -> np.ndarray:
     """Return weights in which the first values hold a share together, and all others the rest."""
-    return np.where(many >= RANK, share / many, (1.0 - share) / (SIZE - many))
+    return np.where(count >= RANK, share / count, (1.0 - share) / (SIZE - count))
 
 
 POPULATIONS: dict[str, tuple[np.ndarray, float]] = {
@@ -44,27 +50,27 @@ def split(estimate: Estimate, rng: np.random.Generator) -> tuple[Calibration, np
     shift = spread * rng.normal(size=SIZE)
     half = Estimate(estimate.shares + shift, estimate.n, estimate.oracle, estimate.n // 2)
     calibration = fit_prior(half)
-    rest = estimate.shares - shift - calibration.shares
-    return calibration, rest, np.sqrt(2.0 * spread**2 + calibration.stdev**2)
+    residuals = estimate.shares - shift - calibration.shares
+    return calibration, residuals, np.sqrt(2.0 * spread**2 + calibration.stdev**2)
 
 
-def largest(calibration: Calibration, rest: np.ndarray, spread: np.ndarray) -> float:
+def largest(calibration: Calibration, residuals: np.ndarray, spread: np.ndarray) -> float:
     """Return the p-value of the sum of the values that the prior puts first."""
     top = np.argsort(-calibration.shares)[:TOP]
-    return float(2.0 * stats.norm.sf(abs(rest[top].sum()) / np.sqrt(np.sum(spread[top] ** 2))))
+    return float(2.0 * stats.norm.sf(abs(residuals[top].sum()) / np.sqrt(np.sum(spread[top] ** 2))))
 
 
-def dispersion(calibration: Calibration, rest: np.ndarray, spread: np.ndarray) -> float:
+def dispersion(calibration: Calibration, residuals: np.ndarray, spread: np.ndarray) -> float:
     """Return the p-value of the sum of squares of the standardized residuals."""
     del calibration
-    total = float(np.sum((rest / spread) ** 2))
+    total = float(np.sum((residuals / spread) ** 2))
     return 2.0 * min(stats.chi2.sf(total, SIZE), stats.chi2.cdf(total, SIZE))
 
 
-def in_bins(calibration: Calibration, rest: np.ndarray, spread: np.ndarray) -> float:
+def in_bins(calibration: Calibration, residuals: np.ndarray, spread: np.ndarray) -> float:
     """Return the p-value of chi-square over groups of values with similar posterior means."""
     groups = np.array_split(np.argsort(calibration.shares), BINS)
-    total = sum(rest[group].sum() ** 2 / np.sum(spread[group] ** 2) for group in groups)
+    total = sum(residuals[group].sum() ** 2 / np.sum(spread[group] ** 2) for group in groups)
     return float(stats.chi2.sf(total, BINS))
 
 
@@ -75,39 +81,38 @@ TESTS: dict[str, Callable[[Calibration, np.ndarray, np.ndarray], float]] = {
 }
 
 
-def row(name: str, windows: int) -> str:
+def row(name: str, windows: int) -> list[str]:
     """Return a row of the table for one population."""
     weights, multiple = POPULATIONS[name]
-    shares, rng = weights / weights.sum(), np.random.default_rng(1)
+    shares = weights / weights.sum()
+    rng = np.random.default_rng(1)
     counts = np.rint(PEOPLE * shares).astype(int)
-    n, encoder = int(counts.sum()), oracle("oue", epsilon=EPSILON, size=SIZE)
-    many = false = 0
+    encoder = oracle("oue", epsilon=EPSILON, size=SIZE)
+
+    claims = []
+    errors = Counter()
     rejections = dict.fromkeys(TESTS, 0)
-    errors = {"calibrate": 0.0, "norm_sub": 0.0}
     for _ in range(windows):
-        support = rng.binomial(counts, encoder.p) + rng.binomial(n - counts, encoder.q)
-        estimate = Estimate(encoder.shares(support, n), n, encoder)
+        estimate = draw.estimate(encoder, counts, rng)
         limit = multiple * shares.max() or 3.0 * estimate.sigma
         calibration = fit_prior(estimate)
-        sure = calibration.above(limit) > SURE
-        many, false = many + int(sure.sum()), false + int(np.sum(sure & (shares <= limit)))
+        # Each value that the prior calls sure is a claim, which the true share decides.
+        claims += (shares[calibration.above(limit) > SURE] <= limit).tolist()
         errors["calibrate"] += float(np.mean((calibration.shares - shares) ** 2))
         errors["norm_sub"] += float(np.mean((apply("norm_sub", estimate) - shares) ** 2))
+
         halves = split(estimate, rng)
         for test, p_value in TESTS.items():
             rejections[test] += p_value(*halves) < LEVEL
-    cells = [name, f"{errors['calibrate'] / errors['norm_sub']:.2f}", f"{false} of {many}"]
-    return " | ".join([*cells, *(f"{100 * each / windows:.0f}%" for each in rejections.values())])
+
+    cells = [name, f"{errors['calibrate'] / errors['norm_sub']:.2f}", f"{sum(claims)} of {len(claims)}"]
+    return cells + [f"{100 * count / windows:.0f}%" for count in rejections.values()]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Try tests of a fitted prior.")
-    parser.add_argument("--windows", type=int, default=50, help="windows of each population (default: 50)")
-    options = parser.parse_args()
-    print(f"| population | error of calibrate / norm_sub | P > {SURE} false | {' | '.join(TESTS)} |")
-    print("|--" * (3 + len(TESTS)) + "|")
-    for name in POPULATIONS:
-        print(f"| {row(name, options.windows)} |", flush=True)
+    windows = arguments("Try tests of a fitted prior.", windows=(50, "windows of each population")).windows
+    head = ["population", "error of calibrate / norm_sub", f"P > {SURE} false", *TESTS]
+    print(table_of(head, [row(name, windows) for name in POPULATIONS]))
 
 
 if __name__ == "__main__":

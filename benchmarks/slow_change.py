@@ -3,7 +3,6 @@
 python -m benchmarks.slow_change [--days N]
 """
 
-import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import median
@@ -18,15 +17,20 @@ from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.state import State, dump
 from aggregator.publishing.alerts.watch import DAY, watch_of
 from aggregator.records.subject import subjects
+from benchmarks.harness import arguments, query_of, show, zipf
 from oracles import Estimate
 from oracles.estimate.pure import Pure
-from oracles.query import Query, parse
+from oracles.query import Query
 from oracles.types import Floats
 
-VALUES, CLIENTS, MINUTE = 256, 100_000, 60
+VALUES = 256
+CLIENTS = 100_000
+MINUTE = 60
 RUNS = 12
-BEFORE, AFTER = 5 * 64, 128
-"""Windows before a change, and after it."""
+REST = 5 * 64
+"""Windows before a change."""
+TRIAL = 128
+"""Windows after a change."""
 START = 64 * MINUTE * 1_000
 Course = Callable[[int], float]
 """The change of a share, by the number of windows since it began."""
@@ -34,29 +38,16 @@ Course = Callable[[int], float]
 
 def query(size: int = VALUES, answers: str = "fresh", oracle: str = "oue", **settings: object) -> Query:
     """Return a query with windows of a minute."""
-    table = {"epsilon": 2.0, "budget": 1e9, "pane": "1m", "windows": ["1m"], "domain": size, "crowd": 1}
-    table |= {"oracle": oracle, "answers": answers, **settings}
-    return parse({"queries": {"visits": table}}, "benchmark", ".")["visits"]
-
-
-def zipf(size: int = VALUES) -> Floats:
-    weights = np.arange(1, size + 1) ** -1.1
-    shares: Floats = weights / weights.sum()
-    return shares
-
-
-def window(oracle: Pure, shares: Floats, clients: int, rng: np.random.Generator) -> Estimate:
-    """Return the estimate of a window of new clients."""
-    own = rng.binomial(clients, shares)
-    counts = rng.binomial(own, oracle.p) + rng.binomial(clients - own, oracle.q)
-    return Estimate(oracle.shares(counts, clients), clients, oracle)
+    usual = {"domain": size, "epsilon": 2.0, "pane": "1m", "windows": ["1m"], "crowd": 1}
+    return query_of(**(usual | {"oracle": oracle, "answers": answers} | settings))
 
 
 class Follower:
     """The alerts of windows in a row, as a worker finds them, with their blocks."""
 
     def __init__(self, query: Query) -> None:
-        self.query, self.window = query, query.windows[0]
+        self.query = query
+        self.window = query.windows[0]
         self.state: State | None = None
         self.store: dict[Place, Block] = {}
         self.previous: int | None = None
@@ -64,29 +55,30 @@ class Follower:
 
     def take(self, estimate: Estimate) -> list[Alert]:
         """Return the alerts of the next window."""
-        start, self.end = self.end, self.end + self.window.size
+        start = self.end
+        self.end += self.window.size
         quiet_from = blocks.quiet_from(self.window, self.previous, -1, start)
         ends = blocks.completions(self.window, self.previous, self.end)
-        spans = [BlockSpan(*each, quiet_from, (True,)) for each in ends]
+        spans = [BlockSpan(*end, quiet_from, (True,)) for end in ends]
+
         counts = estimate.counts.astype(np.min_scalar_type(estimate.n))
         part = Part(estimate.n, estimate.n_independent, counts, is_visible=True, is_complete=True)
-        new = blocks.extended(self.query, spans, [part], self.end, self.store)
-        slow = comparisons(self.query, self.window, spans, new, self.store)[0]
-        self.state, alerts = self.step(start, estimate, slow)
-        self.store |= {
-            each.place: new[each.place]
-            for each in spans
-            if each.place in new and blocks.is_stored(self.query, each, self.window)
-        }
+        complete_blocks = blocks.extended(self.query, spans, [part], self.end, self.store)
+        pairs = comparisons(self.query, self.window, spans, complete_blocks, self.store)[0]
+        self.state, alerts = self.step(start, estimate, pairs)
+
+        for span in spans:
+            if span.place in complete_blocks and blocks.is_stored(self.query, span, self.window):
+                self.store[span.place] = complete_blocks[span.place]
         for place in blocks.obsolete(self.query, self.window, self.store, self.end):
             del self.store[place]
         self.previous = self.end
         return alerts
 
-    def step(self, start: int, estimate: Estimate, slow: Sequence[StretchPair]) -> tuple[State, list[Alert]]:
+    def step(self, start: int, estimate: Estimate, pairs: Sequence[StretchPair]) -> tuple[State, list[Alert]]:
         """Return the next state of the alerts, and the alerts of a window."""
         watch = watch_of(self.query, subjects(self.query)[0], self.window)
-        return step(watch, self.state, Final(start, self.end, estimate), slow)
+        return step(watch, self.state, Final(start, self.end, estimate), pairs)
 
 
 def follow(query: Query, estimates: Iterable[Estimate]) -> Iterator[tuple[int, Alert]]:
@@ -96,13 +88,20 @@ def follow(query: Query, estimates: Iterable[Estimate]) -> Iterator[tuple[int, A
         yield from ((number, alert) for alert in follower.take(estimate))
 
 
+def window(oracle: Pure, shares: Floats, clients: int, rng: np.random.Generator) -> Estimate:
+    """Return the estimate of a window of new clients."""
+    holders = rng.binomial(clients, shares)
+    counts = rng.binomial(holders, oracle.p) + rng.binomial(clients - holders, oracle.q)
+    return Estimate(oracle.shares(counts, clients), clients, oracle)
+
+
 def sampled(query: Query, windows: int, course: Course, value: int, rng: np.random.Generator) -> Iterator[Estimate]:
-    """Yield windows of new clients. After `BEFORE` windows, a value changes."""
+    """Yield windows of new clients. After `REST` windows, a value changes."""
     (oracle,) = query.attribute_oracles
     for number in range(windows):
         shares = zipf(oracle.size)
-        if number >= BEFORE:
-            shares[value] = max(0.0, shares[value] + course(number - BEFORE))
+        if number >= REST:
+            shares[value] = max(0.0, shares[value] + course(number - REST))
         yield window(oracle, shares / shares.sum(), CLIENTS, rng)
 
 
@@ -111,20 +110,24 @@ def panel(
 ) -> Iterator[Estimate]:
     """Yield windows of the same clients, who answer for life. In each window the share `churn` draws a new value.
 
-    After `BEFORE` windows some clients change to a value.
+    After `REST` windows some clients change to a value.
     """
-    oracle, law = query.oracle, zipf()
+    oracle = query.oracle
+    law = zipf(VALUES)
     rows = oracle.rows(clients, rng)
-    answers = np.stack([oracle.answer(np.full(clients, each), rows, rng) for each in range(oracle.classes)])
+    # A client has one answer for each class, which it repeats for life.
+    answers = np.stack([oracle.answer(np.full(clients, number), rows, rng) for number in range(oracle.classes)])
     values = rng.choice(VALUES, clients, p=law)
+
     for number in range(windows):
         moving = rng.random(clients) < churn
         values = np.where(moving, rng.choice(VALUES, clients, p=law), values)
-        here = values.copy()
-        if number >= BEFORE:
-            here[: round(course(number - BEFORE) * clients)] = value
+        present_values = values.copy()
+        if number >= REST:
+            present_values[: round(course(number - REST) * clients)] = value
+
         state = oracle.zeros()
-        oracle.add(state, answers[oracle.classify(here, rows), np.arange(clients)])
+        oracle.add(state, answers[oracle.classify(present_values, rows), np.arange(clients)])
         yield oracle.estimate(state, clients)
 
 
@@ -134,38 +137,38 @@ def delays(
     """Return in how many windows a change is found, for each run in which it is. `clients` are those of a panel."""
     result = []
     for run in range(runs):
-        rng, total = np.random.default_rng((7, run)), BEFORE + AFTER
-        estimates = (
-            sampled(query, total, course, value, rng)
-            if clients is None
-            else panel(query, total, course, value, rng, clients, 0.001)
-        )
+        rng = np.random.default_rng((7, run))
+        if clients is None:
+            estimates = sampled(query, REST + TRIAL, course, value, rng)
+        else:
+            estimates = panel(query, REST + TRIAL, course, value, rng, clients, 0.001)
+
         for number, alert in follow(query, estimates):
-            if number >= BEFORE and alert.kind == kind and alert.value == str(value):
-                result.append(number - BEFORE + 1)
+            if number >= REST and alert.kind == kind and alert.value == str(value):
+                result.append(number - REST + 1)
                 break
     return result
 
 
 def false_alerts(query: Query, days: float, seed: int = 1) -> dict[str, int]:
     """Return the number of surges and fades of a population at rest."""
-    rng, counts = np.random.default_rng(seed), {"surge": 0, "fade": 0}
-    estimates = sampled(query, int(days * DAY / MINUTE), lambda _: 0.0, 0, rng)
-    for _, alert in follow(query, estimates):
-        if alert.kind in counts:
-            counts[alert.kind] += 1
-    return counts
+    estimates = sampled(query, int(days * DAY / MINUTE), lambda _: 0.0, 0, np.random.default_rng(seed))
+    kinds = [alert.kind for _, alert in follow(query, estimates)]
+    return {kind: kinds.count(kind) for kind in ("surge", "fade")}
 
 
 def cost(size: int, windows: int = 256, answers: str = "fresh", oracle: str = "oue") -> tuple[float, int, int]:
     """Return the CPU milliseconds of a window's alerts, the bytes of its state, and those of its blocks."""
-    asked, rng = query(size, answers, oracle), np.random.default_rng(1)
+    asked = query(size, answers, oracle)
+    rng = np.random.default_rng(1)
     (law,) = asked.attribute_oracles
     estimates = [window(law, zipf(size), CLIENTS, rng) for _ in range(windows)]
     follower = Follower(asked)
+
     begin = time.process_time()
     for estimate in estimates:
         follower.take(estimate)
+
     cpu = 1000.0 * (time.process_time() - begin) / windows
     assert follower.state is not None  # noqa: S101 - a window was taken
     store = sum(len(block_records.encode(block)) for block in follower.store.values())
@@ -181,29 +184,29 @@ def rise(height: float) -> Course:
     return lambda number: height * min(1.0, (number + 1) / 60)
 
 
+def print_delays(name: str, hits: list[int]) -> None:
+    show(f"| {name} | {len(hits)} | {median(hits) if hits else '-'} |")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure how slow changes are found.")
-    parser.add_argument("--days", type=float, default=8.0, help="days at rest (default: 8)")
-    options = parser.parse_args()
-    asked = query()
-    (oracle,) = asked.attribute_oracles
+    options = arguments("Measure how slow changes are found.", days=(8.0, "days at rest"))
+    fresh = query()
+    (oracle,) = fresh.attribute_oracles
     sigma = float(np.sqrt(oracle.variance(CLIENTS)))
     print("| change | found in 12 runs | median windows |\n|--|--|--|")
-    for name, course in [
-        *((f"jump of {height} sigma", jump(height * sigma)) for height in (2, 3, 4, 5, 7, 10)),
-        *((f"rise of {height} sigma within an hour", rise(height * sigma)) for height in (5, 10, 20)),
-    ]:
-        hits = delays(asked, course, 100)
-        print(f"| {name} | {len(hits)} | {median(hits) if hits else '-'} |", flush=True)
-    for name, value, course in (("4.6% becomes 15%", 3, jump(0.104)), ("30% more of 4.6%", 3, jump(0.014))):
-        hits = delays(asked, course, value)
-        print(f"| {name} | {len(hits)} | {median(hits) if hits else '-'} |", flush=True)
+    for height in (2, 3, 4, 5, 7, 10):
+        print_delays(f"jump of {height} sigma", delays(fresh, jump(height * sigma), 100))
+    for height in (5, 10, 20):
+        print_delays(f"rise of {height} sigma within an hour", delays(fresh, rise(height * sigma), 100))
+    print_delays("4.6% becomes 15%", delays(fresh, jump(0.104), 3))
+    print_delays("30% more of 4.6%", delays(fresh, jump(0.014), 3))
+
     life = query(answers="life", oracle="hr")
     for percent in (0.5, 1, 2):
         hits = delays(life, rise(percent / 100), 100, clients=20_000)
-        windows = median(hits) if hits else "-"
-        print(f"| answers for life: rise by {percent}% within an hour | {len(hits)} | {windows} |", flush=True)
-    print(f"{options.days:g} days at rest: {false_alerts(asked, options.days)}")
+        print_delays(f"answers for life: rise by {percent}% within an hour", hits)
+
+    print(f"{options.days:g} days at rest: {false_alerts(fresh, options.days)}")
     for size in (4, 256, 1_000):
         cpu, state, store = cost(size)
         print(f"{size:,} values: {cpu:.3f} ms CPU a window, {state:,} bytes of state, {store:,} bytes of blocks")

@@ -23,7 +23,7 @@ from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.number_alerts import NumberFollower, delays, estimates, false_alerts, follow, query
-from benchmarks.slow_change import BEFORE, jump
+from benchmarks.slow_change import REST, jump
 from oracles import oracle
 from oracles.errors import QueryError, ReportError
 from oracles.mechanisms.entropy import source
@@ -75,7 +75,7 @@ def test_a_panel_at_rest_brings_few_alerts_and_a_change_is_found(noise):
     life = query("life", noise=noise, alerts_a_day=MANY)
     assert max(false_alerts(life, 0.4).values(), default=0) <= stats.poisson.ppf(1 - 1e-7, 0.4 * MANY / 2)
     follower, kinds = NumberFollower(query("life", noise=noise)), set()
-    for each in estimates(life, 80 + BEFORE, lambda number: 1.0 * (number > 8), 3, clients=20_000):
+    for each in estimates(life, 80 + REST, lambda number: 1.0 * (number > 8), 3, clients=20_000):
         kinds |= {(alert.kind, alert.value) for alert in follower.take(each)}
     assert ("surge", "p50") in kinds
 
@@ -148,7 +148,7 @@ def run(waits, factors, clients=20_000):
         (number, alert)
         for follower in [NumberFollower(waits)]
         for number, each in enumerate(
-            estimates(waits, BEFORE + len(factors), lambda at: factors[at] - 1.0, 4, clients=clients)
+            estimates(waits, REST + len(factors), lambda at: factors[at] - 1.0, 4, clients=clients)
         )
         for alert in follower.take(each)
     ]
@@ -158,7 +158,7 @@ def test_a_quantile_enters_and_leaves_by_its_limit():
     waits = query(threshold={"p95": 4000})
     alerts = run(waits, [1.0] * 3 + [3.0] * 4 + [1.0] * 4, clients=100_000)
     events = [each for each in alerts if each[1].kind in ("enter", "leave")]
-    assert [(number - BEFORE, alert.kind, alert.value) for number, alert in events] == [
+    assert [(number - REST, alert.kind, alert.value) for number, alert in events] == [
         (3, "enter", "p95"),
         (7, "leave", "p95"),
     ]
@@ -196,9 +196,7 @@ def test_a_surge_of_a_quantile_and_of_a_range():
 
 def test_a_change_is_said_once_and_its_end_too():
     kinds = [
-        alert.kind
-        for number, alert in run(query(), [2.0] * 70 + [1.0] * 20)
-        if alert.value == "p50" and number >= BEFORE
+        alert.kind for number, alert in run(query(), [2.0] * 70 + [1.0] * 20) if alert.value == "p50" and number >= REST
     ]
     assert kinds == ["surge", "fade"]
 
@@ -254,7 +252,7 @@ def test_attributes_of_numbers_have_counts_too():
 
 def test_a_run_repeats_its_alerts():
     waits = query()
-    one, two = ([encode(alert) for _, alert in follow(waits, jump(1.0), BEFORE + 8, 1)] for _ in range(2))
+    one, two = ([encode(alert) for _, alert in follow(waits, jump(1.0), REST + 8, 1)] for _ in range(2))
     assert one == two
     assert one
 

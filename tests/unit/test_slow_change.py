@@ -17,7 +17,7 @@ from aggregator.publishing.alerts.watch import looks_a_day
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from benchmarks import slow_change
-from benchmarks.slow_change import BEFORE, CLIENTS, delays, false_alerts, follow, jump, rise
+from benchmarks.slow_change import CLIENTS, REST, delays, false_alerts, follow, jump, rise
 from hubbub.definitions.versions import Versions
 from oracles.errors import QueryError, ReportError
 from tests import schemas
@@ -58,7 +58,7 @@ def test_a_steep_rise_is_found_within_the_hour_wherever_in_a_block_it_begins(mon
     """The median is 13 windows. Whether it is 11 or 16 depends on the window of a block in which the rise begins."""
     hits = []
     for place in range(16):
-        monkeypatch.setattr(slow_change, "BEFORE", BEFORE + place)
+        monkeypatch.setattr(slow_change, "REST", REST + place)
         hits += delays(FRESH, rise(20 * SIGMA), 100, runs=4)
     assert len(hits) == 64
     assert median(hits) <= 14
@@ -90,7 +90,7 @@ def test_a_population_at_rest_brings_few_alerts_for_months():
     assert max(counts.values()) <= stats.poisson.ppf(1 - 1e-6, 60 / 4)
 
 
-def alerts_of(course, value=100, windows=slow_change.BEFORE + 200, seed=3):
+def alerts_of(course, value=100, windows=slow_change.REST + 200, seed=3):
     estimates = slow_change.sampled(FRESH, windows, course, value, np.random.default_rng(seed))
     return [alert for _, alert in follow(FRESH, estimates) if alert.value == str(value)]
 
