@@ -1,6 +1,7 @@
 """The studies of RS+FD and Sarve, with several attributes of one client and every solution."""
 
 import math
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,12 @@ LOW = {str(k): float(k) for k in range(2, 8)}
 EPSILONS = HIGH | LOW
 """The budgets of RS+FD's study and of Sarve's study."""
 COLUMNS = ("ln 2", "ln 4", "ln 7", "4", "7")
-SAME = "smp at rsfd's record epsilon"
+RECORD = "smp at rsfd's record epsilon"
 OPEN = ("grr", "oue", "adaptive")
-SOLUTIONS = {f"{s}, {name}": (s, name) for s in ("spl", "smp") for name in OPEN}
+SOLUTIONS = {f"{s}, {name}": (s, name) for s, name in product(("spl", "smp"), OPEN)}
 SOLUTIONS |= {f"rsfd, {name}": ("rsfd", name) for name in (*FAKES, "adaptive")}
-SOLUTIONS[SAME] = ("smp", "adaptive")
-ADAPTIVE = ("spl, adaptive", "smp, adaptive", "rsfd, adaptive", SAME)
+SOLUTIONS[RECORD] = ("smp", "adaptive")
+ADAPTIVE = ("spl, adaptive", "smp, adaptive", "rsfd, adaptive", RECORD)
 VALUES = 10
 
 TEXT = f"""Arcolezi et al. 2021 and Sarve (2022). All attributes of a client share one epsilon. Averaged MSE is
@@ -51,7 +52,7 @@ def data(folder: Path) -> tuple[dict[str, list[Ints]], list[str]]:
 
 def solution_of(label: str, sizes: list[int], epsilon: float) -> Multi:
     solution, name = SOLUTIONS[label]
-    if label == SAME:
+    if label == RECORD:
         epsilon = multi("rsfd", sizes=sizes, epsilon=epsilon).record_epsilon
     return multi(solution, sizes=sizes, epsilon=epsilon, oracle=name)
 
@@ -59,8 +60,8 @@ def solution_of(label: str, sizes: list[int], epsilon: float) -> Multi:
 def closed_form(m: Multi, columns: list[Ints]) -> float:
     """Return the mean of the stated variances. For smp it uses the mean number of answers."""
     variances = []
-    for view, own in zip(m.attributes, columns, strict=True):
-        n, f = int(own.sum()), own / own.sum()
+    for view, counts in zip(m.attributes, columns, strict=True):
+        n, f = int(counts.sum()), counts / counts.sum()
         answering = n / len(columns) if m.solution == "smp" else n
         sampling = (1.0 / answering - 1.0 / n) * f * (1.0 - f) if m.solution == "smp" else 0.0
         variances.append(float(np.mean(view.variance(1, 0.0) / answering + view.noise(1).b * f / answering + sampling)))
@@ -72,9 +73,9 @@ Cells = dict[tuple[str, str, str], tuple[Figure, float]]
 
 
 def cell(columns: list[Ints], name: str, label: str, epsilon: str) -> tuple[Figure, float]:
-    m = solution_of(label, [len(own) for own in columns], EPSILONS[epsilon])
+    m = solution_of(label, [len(counts) for counts in columns], EPSILONS[epsilon])
     rng = seeded("attributes", name, label, epsilon)
-    truth = [own / own.sum() for own in columns]
+    truth = [counts / counts.sum() for counts in columns]
     errors = []
     for _ in range(RUNS):
         estimates = draw.estimates(m, columns, rng)
@@ -101,38 +102,38 @@ def one(name: str, cells: Cells) -> Table:
     return Table(f"{name}: averaged MSE", "Unit: 1e-4.", ["", *(f"epsilon {e}" for e in COLUMNS)], rows)
 
 
-def ratio(cells: Cells, name: str, over: str, under: str, epsilon: str) -> float:
-    return cells[name, over, epsilon][0].mean / cells[name, under, epsilon][0].mean
+def ratio(cells: Cells, name: str, numerator: str, denominator: str, epsilon: str) -> float:
+    return cells[name, numerator, epsilon][0].mean / cells[name, denominator, epsilon][0].mean
 
 
-def form(cells: Cells, name: str, over: str, under: str, epsilon: str) -> float:
+def form(cells: Cells, name: str, numerator: str, denominator: str, epsilon: str) -> float:
     """Return the ratio of the closed forms, which have no random error."""
-    return cells[name, over, epsilon][1] / cells[name, under, epsilon][1]
+    return cells[name, numerator, epsilon][1] / cells[name, denominator, epsilon][1]
 
 
 def ratios(sets: dict[str, list[Ints]], cells: Cells) -> Table:
     pairs = {
         "rsfd / spl": ("rsfd, adaptive", "spl, adaptive"),
         "rsfd / smp": ("rsfd, adaptive", "smp, adaptive"),
-        "rsfd / smp at the same record epsilon": ("rsfd, adaptive", SAME),
+        "rsfd / smp at the same record epsilon": ("rsfd, adaptive", RECORD),
         "sue_z / best other candidate": ("rsfd, sue_z", ""),
     }
 
-    def of(name: str, over: str, under: str, e: str) -> float:
+    def of(name: str, numerator: str, denominator: str, e: str) -> float:
         best = min(("rsfd, grr", "rsfd, oue_z", "rsfd, oue_r"), key=lambda x: cells[name, x, e][0].mean)
-        return ratio(cells, name, over, under or best, e)
+        return ratio(cells, name, numerator, denominator or best, e)
 
     epsilons = ("ln 2", "ln 7", "7")
-    rows = [[name, *(f"{of(name, *pair, e):.2f}" for pair in pairs.values() for e in epsilons)] for name in sets]
+    rows = [[name, *(f"{of(name, *pair, e):.2f}" for pair, e in product(pairs.values(), epsilons))] for name in sets]
     note = "Ratios of averaged MSE with adaptive oracles, at epsilon ln 2, ln 7 and 7. Above 1 the second is better."
-    head = ["", *(f"{pair}, {e}" for pair in pairs for e in epsilons)]
+    head = ["", *(f"{pair}, {e}" for pair, e in product(pairs, epsilons))]
     return Table("All data sets: solutions against each other", note, head, rows)
 
 
 def forms(cells: Cells) -> Table:
     rows = []
     for label in SOLUTIONS:
-        pairs = [(figure, expectation) for (_, own, _), (figure, expectation) in cells.items() if own == label]
+        pairs = [(figure, expectation) for (_, key, _), (figure, expectation) in cells.items() if key == label]
         differences = [figure.mean / expectation - 1.0 for figure, expectation in pairs]
         z = [(figure.mean - expectation) / figure.stderr for figure, expectation in pairs]
         rows.append([label, str(len(pairs)), f"{Figure.of(differences).times(100)}%", f"{max(map(abs, z)):.1f}"])
@@ -146,7 +147,15 @@ def forms(cells: Cells) -> Table:
 
 
 def plot(names: list[str], cells: Cells) -> Plot:
-    labels = ("spl, adaptive", "smp, adaptive", "rsfd, grr", "rsfd, oue_z", "rsfd, sue_z", "rsfd, adaptive", SAME)
+    labels = (
+        "spl, adaptive",
+        "smp, adaptive",
+        "rsfd, grr",
+        "rsfd, oue_z",
+        "rsfd, sue_z",
+        "rsfd, adaptive",
+        RECORD,
+    )
     x = sorted(EPSILONS.values())
     order = sorted(EPSILONS, key=EPSILONS.__getitem__)
 
@@ -159,46 +168,46 @@ def plot(names: list[str], cells: Cells) -> Plot:
 
 
 def claims(sets: dict[str, list[Ints]], cells: Cells) -> list[Claim]:
-    every = [(name, e) for name in sets for e in EPSILONS]
+    grid = list(product(sets, EPSILONS))
 
-    def compare(over: str, under: str, limit: float, keys: list[tuple[str, str]]) -> tuple[int, list[float]]:
-        factors = [ratio(cells, name, over, under, e) for name, e in keys]
+    def compare(numerator: str, denominator: str, limit: float, keys: list[tuple[str, str]]) -> tuple[int, list[float]]:
+        factors = [ratio(cells, name, numerator, denominator, e) for name, e in keys]
         return sum(r <= limit for r in factors), factors
 
-    high = [(name, e) for name in sets for e in HIGH]
-    low, spl = compare("rsfd, adaptive", "spl, adaptive", 1.0, every)
-    near, smp = compare("rsfd, adaptive", "smp, adaptive", 1.1, high)
-    never, same = compare("rsfd, adaptive", SAME, 1.0, every)
-    others = ("rsfd, grr", "rsfd, oue_z", "rsfd, oue_r")
-    rappor = [(n, e) for n, e in every if all(form(cells, n, "rsfd, sue_z", x, e) < 1.0 for x in others)]
+    high = list(product(sets, HIGH))
+    low, spl = compare("rsfd, adaptive", "spl, adaptive", 1.0, grid)
+    close_cells, smp = compare("rsfd, adaptive", "smp, adaptive", 1.1, high)
+    never, ratios = compare("rsfd, adaptive", RECORD, 1.0, grid)
+    labels_of_fakes = ("rsfd, grr", "rsfd, oue_z", "rsfd, oue_r")
+    rappor = [(n, e) for n, e in grid if all(form(cells, n, "rsfd, sue_z", x, e) < 1.0 for x in labels_of_fakes)]
     range_of_epsilon = sorted({e for _, e in rappor}, key=EPSILONS.__getitem__)
-    best = [min(form(cells, n, "rsfd, adaptive", f"rsfd, {x}", e) for x in FAKES) for n, e in every]
-    worst = [max(form(cells, n, "rsfd, adaptive", f"rsfd, {x}", e) for x in FAKES) for n, e in every]
+    best = [min(form(cells, n, "rsfd, adaptive", f"rsfd, {x}", e) for x in FAKES) for n, e in grid]
+    worst = [max(form(cells, n, "rsfd, adaptive", f"rsfd, {x}", e) for x in FAKES) for n, e in grid]
     matches = sum(w <= 1.005 for w in worst)
     return [
         Claim(
-            "RS+FD", "rsfd has a smaller error than spl", _verdict(low, len(every)),
-            f"in {low} of {len(every)} cells; {min(spl):.2f} to {max(spl):.2f} times spl's error",
+            "RS+FD", "rsfd has a smaller error than spl", _verdict(low, len(grid)),
+            f"in {low} of {len(grid)} cells; {min(spl):.2f} to {max(spl):.2f} times spl's error",
         ),
         Claim(
             "RS+FD",
             "rsfd has nearly the same error as smp, or a smaller one, at the same nominal epsilon (ln 2 to ln 7)",
-            _verdict(near, len(high)),
-            f"at most 1.1 times smp's in {near} of {len(high)} cells; {min(smp):.2f} to {max(smp):.2f} times",
+            _verdict(close_cells, len(high)),
+            f"at most 1.1 times smp's in {close_cells} of {len(high)} cells; {min(smp):.2f} to {max(smp):.2f} times",
         ),
         Claim(
             "(a question)", "rsfd has a smaller error than smp with the same protection of a record",
-            _verdict(never, len(every)),
-            f"in {never} of {len(every)} cells; {min(same):.2f} to {max(same):.1f} times smp's error",
+            _verdict(never, len(grid)),
+            f"in {never} of {len(grid)} cells; {min(ratios):.2f} to {max(ratios):.1f} times smp's error",
         ),
         Claim(
             "Sarve", "RAPPOR (sue_z) has the better trade-off for some epsilon", "yes" if rappor else "no",
-            f"by closed forms the smallest error of the four candidates in {len(rappor)} of {len(every)} cells"
+            f"by closed forms the smallest error of the four candidates in {len(rappor)} of {len(grid)} cells"
             + (f", at epsilon {', '.join(range_of_epsilon)}" if range_of_epsilon else ""),
         ),
         Claim(
-            "RS+FD, Sarve", "adaptive chooses the best candidate for each attribute", _verdict(matches, len(every)),
-            f"by closed forms at most 0.5% above the best single candidate in {matches} of {len(every)} cells, at worst"
+            "RS+FD, Sarve", "adaptive chooses the best candidate for each attribute", _verdict(matches, len(grid)),
+            f"by closed forms at most 0.5% above the best single candidate in {matches} of {len(grid)} cells, at worst"
             f" {max(worst):.3f} times its error, and down to {min(best):.2f} times that of the worst one",
         ),
     ]  # fmt: skip

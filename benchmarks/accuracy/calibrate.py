@@ -1,5 +1,6 @@
 """The study of Calibrate, with the measurements of Jia and Gong on Retail."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from oracles.types import Floats, Ints
 
 RUNS = 40
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 5.0)
-PRIORS = [(family, fit) for family in FAMILIES for fit in FITS]
+PRIORS = list(product(FAMILIES, FITS))
 LISTS = ("OUE", "Calibrate", "Calibrate, mean and variance", "`decided`")
 PARTS = (0.25, 0.5, 1.0, 2.0)
 OTHERS = ("grr", "sue", "olh")
@@ -103,10 +104,9 @@ def run(track: Track, folder: Path) -> Section:
     cells = [Cell(counts, "oue", epsilon, priors=PRIORS) for epsilon in EPSILONS]
     others = {
         (name, epsilon): Cell(counts, name, epsilon, priors=[("power_law", "ml")])
-        for name in OTHERS
-        for epsilon in (1.0, 2.0, 4.0)
+        for name, epsilon in product(OTHERS, (1.0, 2.0, 4.0))
     }
-    for cell in track([c for c in (*cells, *others.values()) for _ in range(RUNS)], description="calibrate"):
+    for cell in track([c for c, _ in product((*cells, *others.values()), range(RUNS))], description="calibrate"):
         cell.run()
     section.tables += [errors(cells), gains(cells), lists(cells), parts(cells[3]), of_others(others), noise(cells)]
     section.plots.append(plot(cells))

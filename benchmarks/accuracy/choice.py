@@ -1,6 +1,7 @@
 """The study of the best method by task and data, and of `recommend` and `rejected`."""
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +85,7 @@ def run(track: Track, folder: Path) -> Section:
         section.omissions.append("Retail")
     else:
         data["retail"] = (retail, "oue")
-    cells = [Cell(name, *source, epsilon) for name, source in data.items() for epsilon in EPSILONS]
+    cells = [Cell(name, *source, epsilon) for (name, source), epsilon in product(data.items(), EPSILONS)]
     for cell in track(cells, description="choice"):
         cell.run()
     section.tables += [_best(cells), _constant(cells), _recommended(cells), _rejected(cells)]

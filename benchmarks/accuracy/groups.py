@@ -82,14 +82,16 @@ def differences(name: str, epsilon: float, size: int, windows: int) -> Iterator[
     laws = [row / row.sum() for row in (weights, np.roll(weights, 3))]
     rng = seeded("differences", name, epsilon)
     for _ in range(windows):
-        estimates, shares = [], []
+        estimates = []
+        shares = []
         for n, law in zip(SIZES, laws, strict=True):
             values = rng.choice(size, n, p=law)
             tally = o.tally()
             tally.add(o.perturb(values, rng))
             estimates.append(tally.estimate())
             shares.append(np.bincount(values, minlength=size) / n)
-        result, true = compare(*estimates), shares[1] - shares[0]
+        result = compare(*estimates)
+        true = shares[1] - shares[0]
         yield (result.low <= true) & (true <= result.high)
 
 
@@ -127,5 +129,6 @@ def _estimate(name: str, epsilon: float, cells: Ints, rng: np.random.Generator) 
 def _hits(estimate: Estimate, cells: Ints, row: int) -> Flags:
     """Return whether the intervals of a row hold the shares of the people. Empty if they are not known."""
     counts: Floats = np.bincount(cells, minlength=9)[3 * row : 3 * row + 3]
-    result, true = given(estimate, 3 * row + np.arange(3)), counts / max(counts.sum(), 1)
+    result = given(estimate, 3 * row + np.arange(3))
+    true = counts / max(counts.sum(), 1)
     return ((result.low <= true) & (true <= result.high))[~np.isnan(result.share)]

@@ -1,6 +1,7 @@
 """The study of heavy hitters and alerts: false ones, power, and the expectation of a posterior."""
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ A query with `alerts_a_day = 1` has at most a quarter of a false alert of each k
 def run(track: Track, folder: Path) -> Section:
     section = Section(TEXT)
     family = {label: family_error(label) for label in track(list(FAMILY), description="family-wise error")}
-    keys = [(name, *cell) for name in (*ORACLES, SMP) for cell in POWER]
+    keys = [(name, *cell) for name, cell in product((*ORACLES, SMP), POWER)]
     power = {key: detection(*key) for key in track(keys, description="power")}
     totals = {key: alerts(*key, days) for key, days in track(list(ALERTS.items()), description="alerts")}
     data = {"Zipf 1.1": populations.zipf(1_024, 1_000_000, 1.1)}
@@ -51,7 +52,7 @@ def run(track: Track, folder: Path) -> Section:
         section.omissions.append("expected precision and recall on Retail")
     else:
         data["Retail"] = retail
-    cells = [(name, epsilon) for name in data for epsilon in (1.0, 2.0, 4.0)]
+    cells = list(product(data, (1.0, 2.0, 4.0)))
     forecasts = {key: expectations(data[key[0]], *key) for key in track(cells, description="expected")}
     section.tables += [_family(family), _power(power), _alerts(totals), _expected(forecasts)]
     section.claims += _claims(family, power, totals, forecasts)
@@ -61,7 +62,8 @@ def run(track: Track, folder: Path) -> Section:
 def family_error(label: str) -> tuple[Figure, Figure, Figure]:
     """Return the shares of windows with a false value in `decided` and in the papers' list, and the number decided."""
     name, epsilon, size, people = FAMILY[label]
-    o, rng = oracle(name, epsilon=epsilon, size=size), seeded("family", label)
+    o = oracle(name, epsilon=epsilon, size=size)
+    rng = seeded("family", label)
     counts = np.zeros(size, np.int64)
     counts[:16] = populations.zipf(16, people, 1.1)
     errors = Counter[str]()
@@ -83,12 +85,11 @@ Power = tuple[float, Figure] | None
 def detection(name: str, size: int, epsilon: float, people: int) -> Power:
     """Return the power at the detectable share. With smp a fifth of the people answer."""
     is_sample = name == SMP
-    o, rng = (
-        oracle("oue" if is_sample else name, epsilon=epsilon, size=size),
-        seeded("power", name, size, epsilon, people),
-    )
+    o = oracle("oue" if is_sample else name, epsilon=epsilon, size=size)
+    rng = seeded("power", name, size, epsilon, people)
     n = people // 5 if is_sample else people
-    share, critical = o.detectable(n, sampled=is_sample), o.critical(n)
+    share = o.detectable(n, sampled=is_sample)
+    critical = o.critical(n)
     if share is None or critical is None:
         return None
     holders = round(share * people)
@@ -99,19 +100,23 @@ def detection(name: str, size: int, epsilon: float, people: int) -> Power:
 
 def alerts(population: str, seconds: int, days: int) -> Counter[str]:
     """Count the alerts of these days by kind. The first entry of a value is counted separately."""
-    o, rng = oracle("oue", epsilon=2.0, size=256), seeded("alerts", population, seconds)
+    o = oracle("oue", epsilon=2.0, size=256)
+    rng = seeded("alerts", population, seconds)
     window = Window("tumbling", seconds, seconds)
     per_day = finals_a_day(window, seconds)
     watch = Watch("q", bytes(8), None, window, str, Threshold("significance"), 0.05, 1.0, per_day)
     weights = np.arange(1, 257) ** -1.1
     weights /= weights.sum()
-    totals, values, state = Counter[str](), set[str](), None
+    totals = Counter[str]()
+    values = set[str]()
+    state = None
     for i in range(int(days * DAY / seconds)):
         swing = 0.9 * np.sin(2 * np.pi * i * seconds / DAY) if population == "daily rhythm" else 0.0
         n = int(20_000 * (1.0 + swing))
         e = draw.estimate(o, rng.multinomial(n, weights), rng)
         state, new = step(watch, state, Final(i * seconds, (i + 1) * seconds, e))
         for alert in new:
+            # Each value enters once, which is no false alert.
             first = alert.kind == "enter" and alert.value not in values
             values.add(alert.value)
             totals["first" if first else alert.kind] += 1
@@ -123,11 +128,9 @@ Expectation = dict[str, Figure]
 
 def expectations(counts: Ints, name: str, epsilon: float) -> Expectation:
     """Return expected and true precision and recall of calibrate's list, at half the significance threshold."""
-    o, rng, truth = (
-        oracle("oue", epsilon=epsilon, size=len(counts)),
-        seeded("expected", name, epsilon),
-        counts / counts.sum(),
-    )
+    o = oracle("oue", epsilon=epsilon, size=len(counts))
+    rng = seeded("expected", name, epsilon)
+    truth = counts / counts.sum()
     numbers_by_label: dict[str, list[float]] = {}
     for _ in range(RUNS):
         e: Estimate = draw.estimate(o, counts, rng)
@@ -200,8 +203,7 @@ def _claims(
     rates = [cell[1].mean for cell in power.values() if cell]
     excess = [
         f"{kind}, {key}"
-        for key, counts in totals.items()
-        for kind in ("enter", "leave", "surge")
+        for (key, counts), kind in product(totals.items(), ("enter", "leave", "surge"))
         if counts[kind] > ALERTS[key] / 4 + 4 * (ALERTS[key] / 4) ** 0.5
     ]
     false_a_day = sum(sum(counts[k] for k in ("enter", "leave", "surge")) for counts in totals.values()) / sum(

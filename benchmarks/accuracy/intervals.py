@@ -1,6 +1,7 @@
 """The study of coverage: how often intervals of values, sets, differences and ranks contain the truth."""
 
 from collections.abc import Callable
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +31,14 @@ regime a value that no client has gets 1.4 supporters with GRR and 5 with OUE. S
 def run(track: Track, folder: Path) -> Section:
     del folder
     section = Section(TEXT)
-    keys = [(regime, name) for regime in REGIMES for name in ORACLES]
-    single = {key: coverage(*key) for key in track(keys, description="single values")}
+    keys = list(product(REGIMES, ORACLES))
+    single_values = {key: coverage(*key) for key in track(keys, description="single values")}
     parts = {label: attribute(make) for label, make in track(list(_attributes().items()), description="attributes")}
     joint = {name: together(name) for name in track(list(ORACLES), description="sets, differences")}
     rank_figures = {name: ranks(name) for name in track(list(ORACLES), description="ranks")}
-    section.tables += [_single(single), _parts(parts), _joint(joint), _ranks(rank_figures)]
-    section.plots.append(_plot(single))
-    section.claims += _claims(single, parts, joint, rank_figures)
+    section.tables += [_single(single_values), _parts(parts), _joint(joint), _ranks(rank_figures)]
+    section.plots.append(_plot(single_values))
+    section.claims += _claims(single_values, parts, joint, rank_figures)
     return section
 
 
@@ -48,9 +49,9 @@ def coverage(regime: str, name: str) -> list[Figure]:
     rng = seeded("coverage", regime, name)
     figures = []
     for share in SHARES:
-        own = round(n * share)
-        counts = rng.binomial(own, o.p, DRAWS) + rng.binomial(n - own, o.q, DRAWS)
-        figures.append(_hits(Estimate(o.shares(counts, n), n, o), own / n))
+        holding = round(n * share)
+        counts = rng.binomial(holding, o.p, DRAWS) + rng.binomial(n - holding, o.q, DRAWS)
+        figures.append(_hits(Estimate(o.shares(counts, n), n, o), holding / n))
     return figures
 
 
@@ -77,18 +78,20 @@ def _attributes() -> dict[str, Callable[[], tuple[Pure, int]]]:
 def attribute(make: Callable[[], tuple[Pure, int]]) -> list[Figure]:
     """Return the coverage of one attribute of 40,000 records. With smp another quarter answers it each time."""
     view, part = make()
-    n, rng, figures = 40_000, seeded("attribute", view.name, view.p), []
+    n = 40_000
+    rng = seeded("attribute", view.name, view.p)
+    figures = []
     for share in SHARES:
-        own = round(n * share)
+        holding = round(n * share)
         hits = 0
         for _ in range(100):
             # With smp each window has its own n_j, which 200 estimates with different clients share.
             answering = n if part == 1 else int(rng.binomial(n, 1.0 / part))
-            holders = np.full(200, own) if part == 1 else rng.hypergeometric(own, n - own, answering, 200)
+            holders = np.full(200, holding) if part == 1 else rng.hypergeometric(holding, n - holding, answering, 200)
             counts = rng.binomial(holders, view.p) + rng.binomial(answering - holders, view.q)
             e = Estimate(view.shares(counts, answering), answering, view, answering, None if part == 1 else n)
             low, high = e.interval()
-            hits += int(((low <= own / n) & (own / n <= high)).sum())
+            hits += int(((low <= holding / n) & (holding / n <= high)).sum())
         figures.append(Figure.rate(hits, 20_000))
     return figures
 
@@ -99,8 +102,10 @@ PAIRS = {"first and second": (0, 1), "5th and 6th": (4, 5), "first and last": (0
 
 def together(name: str) -> dict[str, Figure]:
     """Return the coverage of sets and of differences."""
-    o, counts = oracle(name, epsilon=2.0, size=64), populations.zipf(64, 10_000, 1.1)
-    truth, hits = counts / counts.sum(), dict.fromkeys((*SETS, *PAIRS), 0)
+    o = oracle(name, epsilon=2.0, size=64)
+    counts = populations.zipf(64, 10_000, 1.1)
+    truth = counts / counts.sum()
+    hits = dict.fromkeys((*SETS, *PAIRS), 0)
     for e in draw.windows(o, counts, ROUNDS, seeded("together", name)):
         for label, members in SETS.items():
             _, _, low, high = e.of_set(np.arange(64)[members])
@@ -114,21 +119,23 @@ def together(name: str) -> dict[str, Figure]:
 def ranks(name: str) -> tuple[Figure, Figure]:
     """Return the share of values outside their rank interval, and the mean width at rank 4."""
     people = 10_000 if name == "ss" else 100_000
-    o, counts = oracle(name, epsilon=1.0, size=256), populations.zipf(256, people, 1.1)
-    ahead = (counts[None, :] > counts[:, None]).sum(axis=1)
-    behind = (counts[None, :] < counts[:, None]).sum(axis=1)
+    o = oracle(name, epsilon=1.0, size=256)
+    counts = populations.zipf(256, people, 1.1)
+    larger = (counts[None, :] > counts[:, None]).sum(axis=1)
+    smaller = (counts[None, :] < counts[:, None]).sum(axis=1)
     rounds = WINDOWS // 5 if name == "ss" else WINDOWS
-    misses, width = 0, []
+    misses = 0
+    width = []
     for e in draw.windows(o, counts, rounds, seeded("ranks", name)):
-        first, last = e.ranks(np.arange(256))
-        misses += int(((first > 256 - behind) | (last < 1 + ahead)).sum())
-        width.append(float(last[3] - first[3]))
+        low_rank, high_rank = e.ranks(np.arange(256))
+        misses += int(((low_rank > 256 - smaller) | (high_rank < 1 + larger)).sum())
+        width.append(float(high_rank[3] - low_rank[3]))
     return Figure(misses / (256 * rounds), 0.0), Figure.of(width)
 
 
-def _single(single: dict[tuple[str, str], list[Figure]]) -> Table:
+def _single(single_values: dict[tuple[str, str], list[Figure]]) -> Table:
     rows = []
-    for (regime, name), figures in single.items():
+    for (regime, name), figures in single_values.items():
         n, size, epsilon = REGIMES[regime]
         o = oracle(name, epsilon=epsilon, size=size)
         how = "score" if dense(n, o.p, o.q) else "exact"
@@ -161,12 +168,12 @@ def _ranks(rank_figures: dict[str, tuple[Figure, Figure]]) -> Table:
     return Table("Ranks", note, ["oracle", "missed", "width at rank 4"], rows)
 
 
-def _plot(single: dict[tuple[str, str], list[Figure]]) -> Plot:
+def _plot(single_values: dict[tuple[str, str], list[Figure]]) -> Plot:
     def panel(regime: str) -> Panel:
         lines = [
             Line(name, list(SHARES), [f.mean for f in figures], [f.stderr for f in figures])
-            for (own, name), figures in single.items()
-            if own == regime
+            for (regime_of_figures, name), figures in single_values.items()
+            if regime_of_figures == regime
         ]
         return Panel(regime, "true share", "coverage", lines, "s", level=0.95)
 
@@ -175,23 +182,28 @@ def _plot(single: dict[tuple[str, str], list[Figure]]) -> Plot:
 
 
 def _claims(
-    single: dict[tuple[str, str], list[Figure]],
+    single_values: dict[tuple[str, str], list[Figure]],
     parts: dict[str, list[Figure]],
     joint: dict[str, dict[str, Figure]],
     rank_figures: dict[str, tuple[Figure, Figure]],
 ) -> list[Claim]:
     def claim(text: str, figures: list[Figure]) -> Claim:
         low = min(figures, key=lambda f: f.mean)
-        bad = [f for f in figures if f.mean + 4.0 * f.stderr < LEAST]
+        faults = [f for f in figures if f.mean + 4.0 * f.stderr < LEAST]
         result = f"{len(figures)} cells, smallest {low}, mean {np.mean([f.mean for f in figures]):.4f}"
-        return Claim("hubbub", text, "yes" if not bad else f"not in {len(bad)} of {len(figures)} cells", result)
+        return Claim(
+            "hubbub",
+            text,
+            "yes" if not faults else f"not in {len(faults)} of {len(figures)} cells",
+            result,
+        )
 
     misses = max(miss.mean for miss, _ in rank_figures.values())
     return [
-        claim("95% intervals contain the truth (in at least 0.944)", [f for own in single.values() for f in own]),
-        claim("intervals of one attribute of several contain the truth", [f for own in parts.values() for f in own]),
-        claim("intervals of sets contain the truth", [own[label] for own in joint.values() for label in SETS]),
-        claim("intervals of differences contain the truth", [own[label] for own in joint.values() for label in PAIRS]),
+        claim("95% intervals contain the truth (in at least 0.944)", list(chain.from_iterable(single_values.values()))),
+        claim("intervals of one attribute of several contain the truth", list(chain.from_iterable(parts.values()))),
+        claim("intervals of sets contain the truth", [r[label] for r, label in product(joint.values(), SETS)]),
+        claim("intervals of differences contain the truth", [r[label] for r, label in product(joint.values(), PAIRS)]),
         Claim(
             "hubbub", "rank intervals contain the rank in 95%", "yes" if misses < 0.05 else "no",
             f"at most {misses:.5f} of all values are outside, with any oracle",

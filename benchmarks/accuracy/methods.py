@@ -1,5 +1,6 @@
 """The study of Wang et al., with every method on full domains, sets and the most frequent values."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,8 @@ Cells = dict[tuple[str, float], Cell]
 
 def run(track: Track, folder: Path) -> Section:
     del folder
-    cells = {(name, eps): Cell(name, counts, eps) for name, counts in data().items() for eps in EPSILONS}
-    for cell in track([cell for cell in cells.values() for _ in range(RUNS)], description="methods"):
+    cells = {(name, eps): Cell(name, counts, eps) for (name, counts), eps in product(data().items(), EPSILONS)}
+    for cell in track([cell for cell, _ in product(cells.values(), range(RUNS))], description="methods"):
         cell.run()
     section = Section(TEXT)
     for name in data():
@@ -48,9 +49,10 @@ def run(track: Track, folder: Path) -> Section:
 def full(name: str, cells: Cells) -> Table:
     epsilons = (0.2, 0.6, 1.0, 2.0)
     rows = [
-        [f"`{m}`", *(str(cells[name, e][m, measure]) for measure in ("MSE", "MAE") for e in epsilons)] for m in METHODS
+        [f"`{m}`", *(str(cells[name, e][m, measure]) for measure, e in product(("MSE", "MAE"), epsilons))]
+        for m in METHODS
     ]
-    head = ["", *(f"{measure}, epsilon {e:g}" for measure in ("MSE", "MAE") for e in epsilons)]
+    head = ["", *(f"{measure}, epsilon {e:g}" for measure, e in product(("MSE", "MAE"), epsilons))]
     return Table(
         f"{name}: all values", "MSE relative to sigma^2, and MAE (mean absolute error) relative to sigma.", head, rows
     )

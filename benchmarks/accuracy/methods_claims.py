@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from benchmarks.accuracy.methods_cell import KNOWN, Cell
 from benchmarks.accuracy.study import Claim
@@ -13,7 +14,7 @@ PAPER = "Wang et al."
 
 
 _SIGNS = {
-    "base and norm are unbiased": [(m, group, 0) for m in ("base", "norm") for group in ("frequent", "rare")],
+    "base and norm are unbiased": [(m, group, 0) for m, group in product(("base", "norm"), ("frequent", "rare"))],
     "base_pos raises rare values, and the sum": [("base_pos", "rare", 1), ("base_pos", "sum", 1)],
     "norm_sub lowers frequent values and raises rare ones": [("norm_sub", "frequent", -1), ("norm_sub", "rare", 1)],
     "norm_mul lowers frequent values and raises rare ones": [("norm_mul", "frequent", -1), ("norm_mul", "rare", 1)],
@@ -58,7 +59,7 @@ def _best(claim: str, cells: Sequence[Cell], method: str, measures: Sequence[str
 
 
 def _known(claim: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
-    trials = [(cell, measure) for cell in cells for measure in measures]
+    trials = list(product(cells, measures))
     wins = sum(cell[KNOWN, measure].mean <= NEAR * min(cell[m, measure].mean for m in TEN) for cell, measure in trials)
     over_base = max(cell[KNOWN, m].mean / cell["base", m].mean for cell, m in trials)
     verdict = "yes" if wins > 0.9 * len(trials) else "no" if wins < 0.5 * len(trials) else "mostly"
@@ -73,8 +74,7 @@ def _compare(label: str, cells: Sequence[Cell], measures: Sequence[str]) -> Clai
     """Return the claim that PowerNS is better than the best of the ten."""
     ratios = [
         cell["calibrate_norm_sub", measure].mean / min(cell[m, measure].mean for m in TEN)
-        for cell in cells
-        for measure in measures
+        for cell, measure in product(cells, measures)
     ]
     ahead = sum(ratio < 1.0 for ratio in ratios)
     result = (

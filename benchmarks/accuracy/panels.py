@@ -1,6 +1,7 @@
 """The study of clients that repeat their answers: two simulated years, sums over windows, and changes."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ of them draw a new value."""
 def run(track: Track, folder: Path) -> Section:
     del folder
     section = Section(TEXT)
-    queries = [(name, seed) for name in (*years.QUERIES, years.OLD) for seed in range(PANELS)]
+    queries = list(product((*years.QUERIES, years.OLD), range(PANELS)))
     panels_by_query: dict[str, list[years.Panel]] = {}
     for name, seed in track(queries, description="two years"):
         query = years.QUERIES.get(name)
@@ -77,7 +78,8 @@ class PanelFigures:
         for gap, numbers in self.correlations.items():
             numbers.append(float(np.corrcoef(first.shares - true, days[gap][0].shares - days[gap][1])[0, 1]))
         o = first.oracle
-        state, n = sum(day[2] for day in days), WINDOWS * PEOPLE
+        state = sum(day[2] for day in days)
+        n = WINDOWS * PEOPLE
         mean = np.mean([day[1] for day in days], axis=0)
         for independent, pairs in ((PEOPLE, self.with_independent), (n, self.with_n)):
             e = o.estimate(state, n, independent)
@@ -89,7 +91,9 @@ class PanelFigures:
 
 
 def panel_figures(churn: float, track: Track) -> PanelFigures:
-    o, rng, figures = oracle("hr", epsilon=2.0, size=SIZE), seeded("panels", churn), PanelFigures()
+    o = oracle("hr", epsilon=2.0, size=SIZE)
+    rng = seeded("panels", churn)
+    figures = PanelFigures()
     for _ in track(range(ROUNDS), description=f"panels, {churn:.0%} a day"):
         figures.add(list(panel(o, churn, rng)))
     return figures
@@ -137,7 +141,8 @@ def _sums(cells: dict[float, PanelFigures]) -> Table:
     rows = []
     for churn, figures in cells.items():
         numbers = [
-            Figure.of(pair[i] for pair in pairs) for pairs in (figures.with_independent, figures.with_n) for i in (0, 1)
+            Figure.of(pair[i] for pair in pairs)
+            for pairs, i in product((figures.with_independent, figures.with_n), (0, 1))
         ]
         rows.append([f"{churn:.0%}", *map(str, numbers)])
     note = f"All {WINDOWS} days in one window, with n_independent = n/{WINDOWS} as published, and with n instead."
@@ -150,10 +155,8 @@ def _claims(panels_by_query: dict[str, list[years.Panel]], cells: dict[float, Pa
     errors = [_squares(panels) for panels in ours.values()]
     coverages = [_coverage(panels).mean for panels in ours.values()]
     silent = [n for n, panels in ours.items() if any(p.silent_from is not None for p in panels) and "default" not in n]
-    old, right = (
-        _squares(panels_by_query[years.OLD]),
-        [pair for figures in cells.values() for pair in figures.with_independent],
-    )
+    old = _squares(panels_by_query[years.OLD])
+    right = [pair for figures in cells.values() for pair in figures.with_independent]
     beyond = max(float(np.mean([b[0] for b in figures.beyond])) for figures in cells.values())
     covers = [cover for _, cover in right]
     by_n = [cover for figures in cells.values() for _, cover in figures.with_n]

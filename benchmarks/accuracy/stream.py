@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,7 +98,8 @@ def finals_of(stream: Stream, place: "Place", track: Track) -> dict[str, list[Wi
 async def _feed(stream: Stream, place: "Place", begin: int, panes: range, counts: dict[int, Ints]) -> None:
     """Send the frames of these panes, at their real time or after ticks with that time."""
     query: Query = place.queries["live"]
-    rng, topic = seeded("live", stream.name, panes.start), place.kafka.topic("reports")
+    rng = seeded("live", stream.name, panes.start)
+    topic = place.kafka.topic("reports")
     producer = AIOKafkaProducer(**client_arguments(place.kafka), acks="all")
     async with started(producer, place.kafka):
         for pane in panes:
@@ -117,7 +119,8 @@ async def _feed(stream: Stream, place: "Place", begin: int, panes: range, counts
 
 async def _end(kafka: Kafka, moment: int) -> None:
     """Close all open panes by a late tick."""
-    producer, topic = AIOKafkaProducer(**client_arguments(kafka), acks="all"), kafka.topic("reports")
+    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all")
+    topic = kafka.topic("reports")
     async with started(producer, kafka):
         for partition in range(PARTITIONS):
             await producer.send_and_wait(topic, TICK, partition=partition, timestamp_ms=moment * 1000)
@@ -127,7 +130,7 @@ def _final_records(place: "Place", last: int) -> list[dict]:
     """Return all final records when the last windows are final."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        records = [orjson.loads(value) for versions in place.finals().values() for value in versions]
+        records = [orjson.loads(value) for value in chain.from_iterable(place.finals().values())]
         kinds = {r["window"]["kind"] for r in records if r["window"]["end"] == last}
         if kinds >= {"tumbling", "all"}:
             return records
