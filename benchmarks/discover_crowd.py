@@ -27,13 +27,15 @@ class DrawnSlots(Slots):
         """Return a tally of clients. `cells` has a row for each string, and `holders` says how many have it."""
         strings, cell = self.strings, self.cell_oracle
         chances = np.bincount(strings.part(np.arange(strings.slots))) / strings.slots
-        rest, left, counts, answering = holders.copy(), 1.0, [], []
+        remaining, left, counts, answering = holders.copy(), 1.0, [], []
         for part, chance in enumerate(chances):
-            own = rng.binomial(rest, min(1.0, chance / left))
-            rest, left = rest - own, left - chance
-            here = np.bincount(cells[:, part], own, 1 << strings.cells).astype(np.int64)
-            clients = int(own.sum())
-            counts.append(rng.binomial(here, cell.p) + rng.binomial(clients - here, cell.q))
+            # Rounding may put the last chance above 1.
+            part_holders = rng.binomial(remaining, min(1.0, chance / left))
+            remaining -= part_holders
+            left -= chance
+            cell_holders = np.bincount(cells[:, part], part_holders, 1 << strings.cells).astype(np.int64)
+            clients = int(part_holders.sum())
+            counts.append(rng.binomial(cell_holders, cell.p) + rng.binomial(clients - cell_holders, cell.q))
             answering.append(clients)
         return np.concatenate([*counts, answering]).astype(np.int64)
 
@@ -65,6 +67,7 @@ class Crowd:
     @cached_property
     def numbers(self) -> Ints:
         """The number of each chunk of each word."""
+        # The character before `a` stands for the end of a word and has the number 0.
         joined = np.frombuffer("".join(word.ljust(LENGTH, "`") for word in self.words).encode(), np.uint8)
         symbols = (joined.reshape(-1, LENGTH) - ord("`")).astype(np.int64)
         columns, start = [], 0

@@ -29,13 +29,13 @@ def pem(crowd: Crowd, n: int, epsilon: float, rng: np.random.Generator) -> list[
     It tests nothing, so it always lists 32.
     """
     strings, cell = crowd.strings, fitted("auto", epsilon, 1 << 16, None)
-    own = _split(crowd.people(n, rng), rng.multinomial(n, [1 / strings.levels] * strings.levels).tolist(), rng)
+    groups = _split(crowd.people(n, rng), rng.multinomial(n, [1 / strings.levels] * strings.levels).tolist(), rng)
     rows: Ints = np.zeros((1, 0), np.int64)
     scores: Floats = np.zeros(1)
-    for level, holders in enumerate(own):
+    for level, holders in enumerate(groups):
         rows = _children(crowd, level, rows)
-        here = _holders(crowd, rows, holders, level + 1)
-        scores = _counts(cell, here, int(holders.sum()), rng)
+        cell_holders = _holders(crowd, rows, holders, level + 1)
+        scores = _counts(cell, cell_holders, int(holders.sum()), rng)
         best = np.argsort(-scores, kind="stable")[: PEM_KEPT if level < strings.levels - 1 else LISTED]
         rows, scores = rows[best], scores[best]
     return [strings.text(row) for row in rows]
@@ -49,23 +49,23 @@ def sfp(crowd: Crowd, n: int, epsilon: float, rng: np.random.Generator) -> list[
     strings, cell = crowd.strings, fitted("auto", epsilon, 1 << 16, None)
     levels, slots = LEVEL_SLOTS * strings.levels, MAP_SLOTS * MAPS
     sizes = rng.multinomial(n, [*[LEVEL_SLOTS / (levels + slots)] * strings.levels, slots / (levels + slots)])
-    *own, whole = _split(crowd.people(n, rng), sizes.tolist(), rng)
+    *groups, provers = _split(crowd.people(n, rng), sizes.tolist(), rng)
     hashes = rng.integers(0, HASHES, len(crowd.words))
     fragments = []
-    for level, holders in enumerate(own):
+    for level, holders in enumerate(groups):
         numbers = strings.valid(level)
         places = np.searchsorted(numbers, crowd.numbers[:, level])
-        here = np.bincount(hashes * len(numbers) + places, holders, HASHES * len(numbers)).astype(np.int64)
+        cell_holders = np.bincount(hashes * len(numbers) + places, holders, HASHES * len(numbers)).astype(np.int64)
         clients = int(holders.sum())
-        counts = rng.binomial(here, cell.p) + rng.binomial(clients - here, cell.q)
+        counts = rng.binomial(cell_holders, cell.p) + rng.binomial(clients - cell_holders, cell.q)
         tail = binomial_tail(counts, clients, cell.q)
         fragments.append((numbers, counts.reshape(HASHES, -1), tail.reshape(HASHES, -1) < FRAGMENT_ERROR / len(tail)))
-    rows = np.concatenate([_joined(fragments, each) for each in range(HASHES)])
+    rows = np.concatenate([_joined(fragments, number) for number in range(HASHES)])
     if not len(rows):
         return []
-    clients = int(whole.sum())
-    here = _holders(crowd, rows, whole, strings.levels)
-    counts = rng.binomial(here, cell.p) + rng.binomial(clients - here, cell.q)
+    clients = int(provers.sum())
+    cell_holders = _holders(crowd, rows, provers, strings.levels)
+    counts = rng.binomial(cell_holders, cell.p) + rng.binomial(clients - cell_holders, cell.q)
     proofs = binomial_tail(counts, clients, cell.q) <= FAMILY_ERROR / len(rows)
     order = np.argsort(-counts[proofs], kind="stable")
     return [strings.text(row) for row in rows[proofs][order]]
@@ -85,11 +85,15 @@ def _joined(fragments: list[tuple[Ints, Ints, np.ndarray]], number: int) -> Ints
 
 def _split(people: Ints, sizes: list[int], rng: np.random.Generator) -> list[Ints]:
     """Split people by their words into groups of these sizes, as chance would."""
-    result, rest, total = [], people.copy(), sum(sizes)
+    result = []
+    remaining = people.copy()
+    total = sum(sizes)
+    # A binomial draw of those that remain, group after group, is a multinomial draw.
     for size in sizes:
-        own = rng.binomial(rest, size / max(total, 1))
-        result.append(own)
-        rest, total = rest - own, total - size
+        group = rng.binomial(remaining, size / max(total, 1))
+        result.append(group)
+        remaining -= group
+        total -= size
     return result
 
 
@@ -116,6 +120,7 @@ def _holders(crowd: Crowd, rows: Ints, holders: Ints, length: int) -> Ints:
 def _keys(crowd: Crowd, rows: Ints, length: int) -> Ints:
     """Return a 64-bit key of each row, the same for equal rows. Two different ones share it with chance 2**-64."""
     factors = np.random.default_rng(77).integers(1, 1 << 62, crowd.strings.levels, np.uint64)[:length] * 2 + 1
+    # Odd factors lose no bit of a product modulo 2**64.
     keys = np.zeros(len(rows), np.uint64)
     for chunk, factor in enumerate(factors):
         keys = (keys ^ rows[:, chunk].astype(np.uint64) + np.uint64(1)) * factor
@@ -123,5 +128,5 @@ def _keys(crowd: Crowd, rows: Ints, length: int) -> Ints:
     return keys.astype(np.int64)
 
 
-def _counts(cell: Oracle, here: Ints, clients: int, rng: np.random.Generator) -> Floats:
-    return (rng.binomial(here, cell.p) + rng.binomial(clients - here, cell.q)).astype(np.float64)
+def _counts(cell: Oracle, cell_holders: Ints, clients: int, rng: np.random.Generator) -> Floats:
+    return (rng.binomial(cell_holders, cell.p) + rng.binomial(clients - cell_holders, cell.q)).astype(np.float64)

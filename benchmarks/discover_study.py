@@ -3,21 +3,22 @@
 python -m benchmarks.discover_study [--only PART ...] [--runs N] [--windows N] [--write]
 """
 
-import argparse
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from itertools import product
 
 import numpy as np
 from scipy import optimize, special
 
 from benchmarks.discover_crowd import LETTERS, Crowd, DrawnSlots, plain
 from benchmarks.discover_methods import LISTED, pem, sfp
+from benchmarks.harness import ROOT, arguments, show, table_of, write_block
 from oracles.discover import Coding, Name, Search, Strings, cells, search
 from oracles.discover.slot_test import skewed_slots
 from oracles.types import Floats, Ints
 
-PAGE = Path(__file__).parents[1] / "docs" / "unknown.md"
+PAGE = ROOT / "docs" / "unknown.md"
 WORDS = 1_000_000
 EPSILONS, SIZES = (1.0, 2.0, 4.0), (100_000, 1_000_000, 10_000_000)
 RUNS, WINDOWS = 6, 400
@@ -43,7 +44,7 @@ def f1(names: list[int | None]) -> float:
 
 def found(runs: int = RUNS, words: int = WORDS, sizes: tuple[int, ...] = SIZES) -> Iterator[list[str]]:
     """Yield names found, F1 and the smallest share for each number of clients and epsilon, beside PEM and SFP."""
-    rows: dict[tuple[int, float], list[list[float]]] = {(n, e): [] for n in sizes for e in EPSILONS}
+    rows: dict[tuple[int, float], list[list[float]]] = {(n, e): [] for n, e in product(sizes, EPSILONS)}
     trials: dict[tuple[int, float], list[tuple[float, bool]]] = {key: [] for key in rows}
     for run in range(runs):
         crowd = Crowd.zipf(words, run)
@@ -61,7 +62,8 @@ def found(runs: int = RUNS, words: int = WORDS, sizes: tuple[int, ...] = SIZES) 
             )
             strangers = sum(place is None for place in pems)
             results.append([len(ours), f1(ours), f1(pems), strangers, len(sfps), f1(sfps)])
-            trials[n, epsilon] += [each for _ in range(2) for each in _planted(crowd, slots, n, rng)]
+            for _ in range(2):
+                trials[n, epsilon] += _planted(crowd, slots, n, rng)
     for (n, epsilon), results in rows.items():
         own, score, pem_score, strangers, sfp_names, sfp_score = np.mean(results, axis=0)
         share = smallest_share(trials[n, epsilon])
@@ -77,7 +79,8 @@ def _by_share(result: Search) -> list[str]:
 
 
 def _sigma(slots: DrawnSlots) -> float:
-    p, q = slots.cell_oracle.p, slots.cell_oracle.q
+    p = slots.cell_oracle.p
+    q = slots.cell_oracle.q
     return float(np.sqrt(q * (1 - q)) / (p - q))
 
 
@@ -93,10 +96,12 @@ def _planted(crowd: Crowd, slots: DrawnSlots, n: int, rng: np.random.Generator) 
 
 def smallest_share(trials: list[tuple[float, bool]]) -> float:
     """Return the share that is found with a probability of 90%, by a logistic curve over its logarithm."""
-    shares, hits = np.log([share for share, _ in trials]), np.array([hit for _, hit in trials])
+    shares = np.log([share for share, _ in trials])
+    hits = np.array([hit for _, hit in trials])
 
     def loss(curve: Floats) -> float:
         chances = special.expit(curve[1] * (shares - curve[0]))
+        # Without the small terms, data that a threshold separates have an infinite slope.
         return float(-np.log(np.where(hits, chances, 1 - chances) + 1e-12).sum() + 1e-3 * curve[1] ** 2)
 
     middle, slope = optimize.minimize(loss, [float(np.median(shares)), 8.0], method="Nelder-Mead").x
@@ -107,7 +112,9 @@ def false_names(windows: int = WINDOWS, words: int = 100_000) -> Iterator[list[s
     """Yield the share of windows with a name that nobody has, for new clients and for a panel."""
     for n, epsilon in FALSE_CELLS:
         for repeats in CLIENTS:
-            crowd, count, total = Crowd.zipf(words, 9), 0, 0
+            crowd = Crowd.zipf(words, 9)
+            count = 0
+            total = 0
             slots = DrawnSlots(crowd.strings, epsilon)
             for window in range(windows):
                 rng = np.random.default_rng((window, n, repeats))
@@ -142,7 +149,9 @@ def poisoning(
     slots = DrawnSlots(crowd.strings, epsilon)
     gain = (1 - slots.cell_oracle.q) / (slots.cell_oracle.p - slots.cell_oracle.q)
     for part in (0.002, 0.004, 0.006, 0.008, 0.01):
-        hits, shares, flags = 0, [], 0
+        hits = 0
+        shares = []
+        flags = 0
         for run in range(runs):
             state, names = _with_forgers(crowd, slots, n, {"forgedname": round(part * n)}, run)
             shares += [name.share for name in names.names if plain(name.text) == "forgedname"]
@@ -169,15 +178,18 @@ def poisoning(
     for count, factor in RIVALS:
         forgers = round(factor * truth * n / gain)
         fates = {"shown": 0, "ambiguous": 0, "gone": 0}
-        shares, flags = [], 0
+        shares = []
+        flags = 0
         for run in range(runs):
             state, names = _with_forgers(crowd, slots, n, dict.fromkeys(rivals[:count], forgers), run)
             shares += [name.share for name in names.names if plain(name.text) == victim]
             unclear = victim in map(plain, names.ambiguous)
-            fates["shown" if victim in map(_text, names.names) else "ambiguous" if unclear else "gone"] += 1
+            hidden_fate = "ambiguous" if unclear else "gone"
+            fates["shown" if victim in map(_text, names.names) else hidden_fate] += 1
             flags += skewed_slots(slots, state, n, n)
-        fate = ", ".join(f"{each} in {times} of {runs}" for each, times in fates.items() if times)
-        fate += f", as {np.mean(shares):.1%}" if shares else ""
+        fate = ", ".join(f"{outcome} in {times} of {runs}" for outcome, times in fates.items() if times)
+        if shares:
+            fate += f", as {np.mean(shares):.1%}"
         aim = f"hide a name of {truth:.1%} by {count} others of {factor * truth:.1%}"
         yield [f"{count * forgers / n:.1%}", aim, fate, f"{flags} of {runs}"]
 
@@ -191,10 +203,13 @@ def _with_forgers(
 ) -> tuple[Ints, Search]:
     """Return the tally of a window with forgers of each name, and its names."""
     rng = np.random.default_rng((run, 8))
-    strings, parts = slots.strings, slots.strings.parts
+    strings = slots.strings
+    parts = slots.strings.parts
     state = slots.draw(crowd.text_cells, crowd.people(n - sum(forgers.values()), rng), rng)
-    counts, answering = state[:-parts].reshape(parts, -1), state[-parts:]
+    counts = state[:-parts].reshape(parts, -1)
+    answering = state[-parts:]
     chances = np.bincount(strings.part(np.arange(strings.slots))).astype(np.float64)
+    # Maps prove names. Forgers of levels alone can only lead the search astray.
     if levels_only:
         chances[strings.levels :] = 0.0
     for name, count in forgers.items():
@@ -212,6 +227,7 @@ def colliding(slots: DrawnSlots, victim: str, rng: np.random.Generator) -> list[
     strings = slots.strings
     names: dict[int, str] = {}
     wanted = cells(strings, victim)[strings.levels :]
+    # A random name has the cell of the victim in a given map with chance 1 in 65,536.
     while len(names) < len(wanted):
         name = "".join(rng.choice(list(LETTERS), 6))
         for each in np.flatnonzero(cells(strings, name)[strings.levels :] == wanted).tolist():
@@ -228,12 +244,15 @@ def speed() -> Iterator[list[str]]:
     }
     for name, coding in codings.items():
         strings = Strings(coding, 16, bytes(8))
-        slots, rng = DrawnSlots(strings, 2.0), np.random.default_rng(5)
+        slots = DrawnSlots(strings, 2.0)
+        rng = np.random.default_rng(5)
         rows = np.array([cells(strings, text) for text in ("crash", "hubbub", "oom")])
         state = slots.draw(rows, np.array([400_000, 300_000, 300_000]), rng)
+        # The first search also builds the tables of the hash.
         begin = time.process_time()
         search(slots, state, 1_000_000)
-        first, seconds = time.process_time() - begin, []
+        first = time.process_time() - begin
+        seconds = []
         for _ in range(5):
             begin = time.process_time()
             search(slots, state, 1_000_000)
@@ -241,7 +260,7 @@ def speed() -> Iterator[list[str]]:
         yield [name, str(strings.levels), f"{first:.2f} s", f"{min(seconds):.2f} s"]
 
 
-Rows = Callable[[argparse.Namespace], Iterator[list[str]]]
+Rows = Callable[[Namespace], Iterator[list[str]]]
 PARTS: dict[str, tuple[list[str], Rows]] = {
     "speed": (["strings", "levels", "the first search of a query", "later ones"], lambda _: speed()),
     "poisoning": (["forgers", "aim", "result", "`skewed`"], lambda _: poisoning()),
@@ -260,21 +279,19 @@ PARTS: dict[str, tuple[list[str], Rows]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure how unknown strings are found.")
-    parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS), help="parts to measure")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"crowds (default: {RUNS})")
-    parser.add_argument("--windows", type=int, default=WINDOWS, help=f"windows of false names (default: {WINDOWS})")
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/unknown.md")
-    options = parser.parse_args()
+    options = arguments(
+        "Measure how unknown strings are found.",
+        only=(list(PARTS), "parts to measure"),
+        runs=(RUNS, "crowds"),
+        windows=(WINDOWS, "windows of false names"),
+        write=(False, "write the tables into docs/unknown.md"),
+    )
     for name in options.only:
         head, rows = PARTS[name]
-        lines = [head, ["--"] * len(head), *rows(options)]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        print(f"{name}\n{text}\n", flush=True)
+        text = table_of(head, rows(options))
+        show(f"{name}\n{text}\n")
         if options.write:
-            before, mark, rest = PAGE.read_text().partition(f"<!-- {name} -->\n")
-            _, end, after = rest.partition("<!-- end -->")
-            PAGE.write_text(f"{before}{mark}{text}\n{end}{after}")
+            write_block(PAGE, name, text)
 
 
 if __name__ == "__main__":

@@ -66,10 +66,13 @@ def windows(case: Case, count: int) -> Iterator[list[Estimate]]:
 
 def fit(case: Case, count: int) -> tuple[Fit, Fit]:
     """Return the fit of the weighted total, and that of the plain total."""
-    law, parts = laws(case), len(case.sizes)
+    law = laws(case)
+    parts = len(case.sizes)
     true = law.mean(axis=0)
-    squares, hits = np.zeros(2), np.zeros(2)
+    squares = np.zeros(2)
+    hits = np.zeros(2)
     for groups in windows(case, count):
+        # Groups weigh the same, although they answer more or less often.
         total = weighted_total(groups, [1 / parts] * parts)
         plain = weighted_total(groups, list(case.sizes))
         for at, each in enumerate((total, plain)):
@@ -87,7 +90,8 @@ def main() -> None:
     print("|--|--|--|--|--|")
     for case in CASES:
         weighted, plain = fit(case, count)
-        smallest, largest = case.sizes[0], case.sizes[-1]
+        smallest = case.sizes[0]
+        largest = case.sizes[-1]
         name = f"{case.oracle}, {case.epsilon:g}, {case.values}, {len(case.sizes)} of {smallest:,} to {largest:,}"
         print(f"| {name} | {weighted.ratio:.3f} | {weighted.coverage:.3f} | {plain.ratio:.2f} | {plain.coverage:.3f} |")
 

@@ -3,14 +3,11 @@
 python -m benchmarks.number_study [--rounds N] [--write]
 """
 
-import argparse
-import re
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 
+from benchmarks.harness import ROOT, arguments, best, query_of, show, table_of, write_block
 from benchmarks.number_methods import METHODS
 from oracles import oracle
 from oracles.mechanisms.entropy import source
@@ -20,7 +17,7 @@ from oracles.numbers import Numbers, Scale
 from oracles.types import MARKS, Floats, Ints
 from producers.client.respondents import Respondents
 
-PAGE = Path(__file__).parents[1] / "docs" / "numbers.md"
+PAGE = ROOT / "docs" / "numbers.md"
 Draw = Callable[[np.random.Generator, int], Floats]
 SHAPES: dict[str, tuple[Draw, Scale]] = {
     "log-normal": (lambda rng, n: rng.lognormal(6.3, 0.8, n), Scale(10.0, 60_000.0, 256, "log")),
@@ -47,15 +44,17 @@ def numbers_of(o: Haar, reports: np.ndarray, scale: Scale, independent: int | No
 
 def hits(shown: Numbers, positions: Ints) -> tuple[list[bool], list[bool]]:
     """Return whether the intervals of quantiles and ranges hold the truth."""
-    edges, ordered = shown.scale.edges, np.sort(positions)
-    quantiles, ranges = [], []
+    edges = shown.scale.edges
+    ordered = np.sort(positions)
+    quantiles = []
+    ranges = []
     for share in QUANTILES:
         place = int(ordered[int(np.ceil(share * len(ordered))) - 1])
         quantity = shown.quantile(share)
         quantiles.append(bool(quantity.low <= edges[place] and edges[place + 1] <= quantity.high))
-    for first, last in RANGES:
-        row = shown.range(float(edges[first]), float(edges[last]))
-        ranges.append(bool(row.low <= np.mean((positions >= first) & (positions < last)) <= row.high))
+    for start, end in RANGES:
+        row = shown.range(float(edges[start]), float(edges[end]))
+        ranges.append(bool(row.low <= np.mean((positions >= start) & (positions < end)) <= row.high))
     return quantiles, ranges
 
 
@@ -64,19 +63,19 @@ def coverage(rounds: int, seed: int = 1, crowds: dict[int, int] | None = None) -
     pooled: tuple[list[bool], list[bool]] = ([], [])
     for name, (draw, scale) in SHAPES.items():
         for panel in (False, True):
-            own: tuple[list[bool], list[bool]] = ([], [])
+            panel_hits: tuple[list[bool], list[bool]] = ([], [])
             for shown, positions in _windows(draw, scale, rounds, seed, panel=panel, crowds=crowds or CROWDS):
-                for part, new in zip(own, hits(shown, positions), strict=True):
-                    part.extend(new)
-            for total, part in zip(pooled, own, strict=True):
+                for part, window_hits in zip(panel_hits, hits(shown, positions), strict=True):
+                    part.extend(window_hits)
+            for total, part in zip(pooled, panel_hits, strict=True):
                 total.extend(part)
             yield [
                 name,
                 "panels" if panel else "new clients",
-                *(f"{np.mean(each):.1%}" for each in own),
-                f"{len(own[0]) // len(QUANTILES):,}",
+                *(f"{np.mean(hit_list):.1%}" for hit_list in panel_hits),
+                f"{len(panel_hits[0]) // len(QUANTILES):,}",
             ]
-    yield ["all", "", *(f"{np.mean(each):.1%}" for each in pooled), f"{len(pooled[0]) // len(QUANTILES):,}"]
+    yield ["all", "", *(f"{np.mean(hit_list):.1%}" for hit_list in pooled), f"{len(pooled[0]) // len(QUANTILES):,}"]
 
 
 def _windows(
@@ -93,13 +92,15 @@ def _windows(
                     yield numbers_of(o, o.perturb(positions, rng), scale), positions
                     continue
                 o = oracle("haar", epsilon=epsilon, size=scale.bins, table=2)
-                clients, columns = n // WINDOWS, []
+                clients = n // WINDOWS
+                columns = []
                 people = Respondents(o, clients, lambda *_: source(rng))
                 values = draw(rng, clients)
                 for _ in range(WINDOWS):
                     values = np.where(rng.random(clients) < CHURN, draw(rng, clients), values)
                     columns.append(scale.positions(values))
-                reports = np.concatenate([people.reports(each) for each in columns])
+                # A client repeats its noise, so only the number of clients counts as independent.
+                reports = np.concatenate([people.reports(column) for column in columns])
                 yield numbers_of(o, reports, scale, clients), np.concatenate(columns)
 
 
@@ -112,6 +113,7 @@ def rank_errors(
         for n in crowds:
             errors: list[list[float]] = []
             for number, (draw, scale) in enumerate(SHAPES.values()):
+                # One turn of a million clients has less noise than many of ten thousand.
                 for turn in range(rounds if n < 1_000_000 else 1):
                     rng = np.random.default_rng((seed, number, n, turn))
                     positions = scale.positions(draw(rng, n))
@@ -125,8 +127,8 @@ def rank_errors(
 def _rank_error(truth: Floats, cdf: Floats, share: float) -> float:
     """Return how far the true rank of the estimated quantile's bin is from the quantile."""
     place = min(int(np.argmax(cdf >= share - 1e-12)), len(cdf) - 1)
-    below = float(truth[place - 1]) if place else 0.0
-    return max(0.0, below - share, share - float(truth[place]))
+    rank_below = float(truth[place - 1]) if place else 0.0
+    return max(0.0, rank_below - share, share - float(truth[place]))
 
 
 def forged(o: Haar, weights: Floats, count: int, rng: np.random.Generator, *, careful: bool) -> np.ndarray:
@@ -154,7 +156,9 @@ def poisoning(n: int = 100_000, epsilon: float = 1.0, seed: int = 3) -> Iterator
     honest = o.perturb(positions, rng)
     truth = np.cumsum(np.bincount(positions, minlength=scale.bins)) / n
     for part in (0.001, 0.01, 0.05):
-        fakes, bound = round(part * n), part * o.levels / (2.0 * o.tree.gap)
+        fakes = round(part * n)
+        bound = part * o.levels / (2.0 * o.tree.gap)
+        # Forgers replace honest clients, so both estimates have about as many reports.
         clean = numbers_of(o, honest[fakes:], scale)
         for name, share in (("p50", 0.5), ("p95", 0.95), ("mean", None)):
             weights = (
@@ -183,58 +187,50 @@ def poisoning(n: int = 100_000, epsilon: float = 1.0, seed: int = 3) -> Iterator
 def amplification(n: int = 100_000, epsilon: float = 1.0, seed: int = 4, rounds: int = 20) -> Iterator[list[str]]:
     """Yield by how much forgers raise the share of a range, before and after isotonic regression."""
     draw, scale = SHAPES["log-normal"]
-    o, fakes = oracle("haar", epsilon=epsilon, size=scale.bins), round(0.01 * n)
-    for first, last in ((200, 201), (200, 208), (128, 160), (96, 160), (128, 256)):
-        raws, smooths = [], []
+    o = oracle("haar", epsilon=epsilon, size=scale.bins)
+    fakes = round(0.01 * n)
+    for start, end in ((200, 201), (200, 208), (128, 160), (96, 160), (128, 256)):
+        raws = []
+        smooths = []
         for turn in range(rounds):
             rng = np.random.default_rng((seed, turn))
             honest = o.perturb(scale.positions(draw(rng, n)), rng)
             weights = np.zeros(scale.bins)
-            weights[first:last] = -1.0
+            weights[start:end] = -1.0
             reports = np.concatenate([honest[fakes:], forged(o, weights, fakes, rng, careful=True)])
-            clean, shown = numbers_of(o, honest[fakes:], scale), numbers_of(o, reports, scale)
-            shares = [np.diff(each.cdf[[first - 1, last - 1]])[0] for each in (clean, shown)]
-            raws.append(shown.estimate.shares[first:last].sum() - clean.estimate.shares[first:last].sum())
+            clean = numbers_of(o, honest[fakes:], scale)
+            shown = numbers_of(o, reports, scale)
+            shares = [np.diff(numbers.cdf[[start - 1, end - 1]])[0] for numbers in (clean, shown)]
+            raws.append(shown.estimate.shares[start:end].sum() - clean.estimate.shares[start:end].sum())
             smooths.append(shares[1] - shares[0])
-        raw, smooth = float(np.mean(raws)), float(np.mean(smooths))
-        yield [f"{last - first} bins from bin {first}", f"{raw:.4f}", f"{smooth:.4f}", f"{smooth / raw:.2f}"]
+        raw = float(np.mean(raws))
+        smooth = float(np.mean(smooths))
+        yield [f"{end - start} bins from bin {start}", f"{raw:.4f}", f"{smooth:.4f}", f"{smooth / raw:.2f}"]
 
 
 def speed() -> Iterator[list[str]]:
     """Yield the time of the fields of a record, and of adding reports beside `hr`."""
     from aggregator.publishing.records.number_rows import number_fields
-    from oracles.query import parse
 
     for bins in (256, 1_024, 65_536):
-        table = {"domain": {"low": 1, "high": 60_000, "scale": "log", "bins": bins}, "epsilon": 1.0, "pane": "10s"}
-        query = parse({"edition": 2, "queries": {"q": table}}, "benchmark", ".")["q"]
-        scale, o = query.domains[0].scale, query.oracle
+        query = query_of(edition=2, domain={"low": 1, "high": 60_000, "scale": "log", "bins": bins})
+        scale = query.domains[0].scale
+        o = query.oracle
         rng = np.random.default_rng(5)
         positions = scale.positions(rng.lognormal(6.3, 0.8, 200_000))
         reports = o.perturb(positions, rng)
         tally = o.zeros()
-        add = _least(lambda o=o, reports=reports: o.add(o.zeros(), reports))
+        add = best(lambda o=o, reports=reports: o.add(o.zeros(), reports))
         hr = oracle("hr", epsilon=1.0, size=bins)
-        others = hr.perturb(positions, rng)
-        beside = _least(lambda hr=hr, others=others: hr.add(hr.zeros(), others))
+        hr_reports = hr.perturb(positions, rng)
+        hr_seconds = best(lambda hr=hr, hr_reports=hr_reports: hr.add(hr.zeros(), hr_reports))
         o.add(tally, reports)
 
         def record(o=o, tally=tally, scale=scale, query=query) -> None:
             shown = Numbers(o.estimate(tally, 200_000), scale)
             number_fields(shown, query.domains[0], query.quantiles, query.ranges)
 
-        yield [f"{bins:,}", f"{1000 * _least(record):.1f} ms", f"{add / beside:.2f}"]
-
-
-def _least(act: Callable[[], object], times: int = 7) -> float:
-    """Return the least CPU seconds of several calls, after one."""
-    act()
-    seconds = []
-    for _ in range(times):
-        begin = time.process_time()
-        act()
-        seconds.append(time.process_time() - begin)
-    return min(seconds)
+        yield [f"{bins:,}", f"{1000 * best(record):.1f} ms", f"{add / hr_seconds:.2f}"]
 
 
 PARTS: dict[str, tuple[list[str], Callable[[int], Iterator[list[str]]]]] = {
@@ -253,22 +249,18 @@ PARTS: dict[str, tuple[list[str], Callable[[int], Iterator[list[str]]]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the estimates of numbers.")
-    parser.add_argument("--rounds", type=int, default=1, help="rounds of windows (default: 1)")
-    parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS), help="parts to measure")
-    parser.add_argument("--write", action="store_true", help="write the tables into docs/numbers.md")
-    options = parser.parse_args()
+    options = arguments(
+        "Measure the estimates of numbers.",
+        rounds=(1, "rounds of windows"),
+        only=(list(PARTS), "parts to measure"),
+        write=(False, "write the tables into docs/numbers.md"),
+    )
     for name in options.only:
         head, rows = PARTS[name]
-        lines = [head, ["--"] * len(head), *rows(options.rounds)]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        print(f"{name}\n{text}\n", flush=True)
+        text = table_of(head, rows(options.rounds))
+        show(f"{name}\n{text}\n")
         if options.write:
-            page = PAGE.read_text()
-            block = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
-            PAGE.write_text(
-                re.sub(block, lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page, flags=re.DOTALL)
-            )
+            write_block(PAGE, name, text)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,7 @@ def _share_at_power(logs: Floats, hits: Floats) -> float:
     from scipy.optimize import minimize
 
     def loss(law: Floats) -> float:
+        # The logarithm of the slope keeps it positive.
         score = np.exp(law[1]) * (logs - law[0])
         return float((np.logaddexp(0.0, score) - hits * score).sum())
 

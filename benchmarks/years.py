@@ -62,7 +62,8 @@ def population(q: Query, people: int, days: int, seed: int) -> Population:
 
 def weigh(panel: Panel, q: Query, day: int, reports: np.ndarray, values: np.ndarray) -> None:
     """Compare a day's estimate with the values of all people who could have answered."""
-    n, o = len(reports), q.oracle
+    n = len(reports)
+    o = q.oracle
     panel.answers += n
     if not n:
         panel.silent_from = day if panel.silent_from is None else panel.silent_from
@@ -88,7 +89,8 @@ def days_of(people: Population, days: int):
 
 
 def present(table: dict[str, object], people: int, days: int, seed: int) -> Panel:
-    q, panel = query(**table), Panel()
+    q = query(**table)
+    panel = Panel()
     for day, reports, values in days_of(population(q, people, days, seed), days):
         weigh(panel, q, day, reports, values)
     return panel
@@ -96,13 +98,16 @@ def present(table: dict[str, object], people: int, days: int, seed: int) -> Pane
 
 def old(people: int, days: int, seed: int) -> Panel:
     """Return a panel of the old client, which stores answers by value, pays for new ones, and stops at the fifth."""
-    q, panel, rng = query(oracle="hr", epsilon=2.0), Panel(), np.random.default_rng(seed)
+    q = query(oracle="hr", epsilon=2.0)
+    panel = Panel()
+    rng = np.random.default_rng(seed)
     stored_values = np.full((people, OLD_VALUES), -1)
     stored_reports = np.zeros((people, OLD_VALUES, q.oracle.width), np.uint8)
     everyone = np.arange(people)
     for day, _, values in days_of(population(q, people, days, seed), days):
         index = (stored_values == values[:, None]).argmax(axis=1)
         knows = stored_values[everyone, index] == values
+        # argmax gives 0 for a row without a match, so `knows` looks at that place again.
         room = (stored_values < 0).argmax(axis=1)
         news = np.flatnonzero(~knows & (stored_values[everyone, room] < 0))
         stored_values[news, room[news]] = values[news]
