@@ -33,7 +33,8 @@ OTHERS = ("norm_sub", "base_cut", "zero", "calibrate_norm_sub")
 
 def simulated_estimate(name: str, epsilon: float, own: np.ndarray) -> Estimate:
     """Return shares with the law of the reports of a population with these counts."""
-    o, n = oracle(name, epsilon=epsilon, size=len(own)), int(own.sum())
+    o = oracle(name, epsilon=epsilon, size=len(own))
+    n = int(own.sum())
     counts = RNG.binomial(own, o.p) + RNG.binomial(n - own, o.q)
     return Estimate(o.shares(counts, n), n, o)
 
@@ -47,6 +48,7 @@ def direct(law: Law, y: float, s: float) -> float:
     """Return the posterior mean at y by the sum over all counts."""
     k = np.arange(law.lowest, law.n + 1, dtype=np.float64)
     weight = law.log_weight(k) - (y - k) ** 2 / (2.0 * s * s)
+    # Without the largest exponent, the sum would overflow or vanish.
     weight = np.exp(weight - weight.max())
     return float(weight @ k / weight.sum())
 
@@ -67,6 +69,7 @@ def speed() -> None:
             works = [lambda e=e, f=family: calibrate(e, f), lambda e=e, f=family: everything(e, f)]
             fit, whole = together(works, rounds=5)
             law = calibrate(e, family).prior.law
+            # The direct sum of all values takes hours, so a sample is extrapolated.
             some = RNG.choice(N * e.shares, SAMPLE)
             hours = best(lambda law=law, some=some, s=N * e.sigma: [direct(law, y, s) for y in some], rounds=1)
             hours *= size / SAMPLE / 3600
@@ -82,7 +85,8 @@ def accuracy(data: dict[str, np.ndarray]) -> None:
     print(f"\n{'data':24} {'epsilon':>7}  {'rejected':>8}  " + "  ".join(f"{name:>8}" for name in OTHERS))
     for label, own in data.items():
         for epsilon in EPSILONS:
-            errors, rejections = Counter(), 0
+            errors = Counter()
+            rejections = 0
             for _ in range(RUNS):
                 e = simulated_estimate("oue", epsilon, own)
                 result = calibrate(e)

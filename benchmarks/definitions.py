@@ -96,6 +96,7 @@ class Process:
         [pid] = until(lambda: children(self.pid))
         cpu_before = None
         used = usage(pid, self.start)
+        # An estimator prints nothing when its imports are over, but then it uses no CPU.
         while cpu_before is None or cpu_before < used.cpu or not used.cpu:
             time.sleep(1.0)
             cpu_before = used.cpu

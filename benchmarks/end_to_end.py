@@ -75,6 +75,7 @@ async def fill(kafka, query, reports, per_frame, frames, ids=False, per_batch=No
             count += 1
 
         acks.append(await producer.send_batch(batch, kafka.topic("reports"), partition=partition))
+        # Without a wait, small batches would fill the memory of the producer.
         if per_batch is not None and len(acks) % 500 == 0:
             await asyncio.gather(*acks[-500:])
     await asyncio.gather(*acks)

@@ -89,6 +89,7 @@ async def drive(ports: list[int], body: bytes, seconds: float, *, with_key: bool
             answer = await reader.readuntil(b"\r\n\r\n")
             if not answer.startswith(b"HTTP/1.1 202 "):
                 raise SystemExit(f"unexpected answer: {answer.decode()}")
+            # The next answer would begin within the body that is left in the socket.
             length = answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
             await reader.readexactly(int(length))
             durations.append(time.perf_counter() - began)

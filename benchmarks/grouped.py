@@ -12,6 +12,7 @@ weights too, and the memory of making a final: the peak of what Python and NumPy
 import time
 import tracemalloc
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
@@ -57,8 +58,7 @@ def frames_of(query, reports, group):
     """Return the frames of all panes with these reports."""
     return [
         encode(query.digest, START + PANE * pane, piece, group=group)
-        for pane in range(PANES)
-        for piece in np.split(reports, FRAMES)
+        for pane, piece in product(range(PANES), np.split(reports, FRAMES))
     ]
 
 
@@ -138,6 +138,7 @@ def main():
     grouped_query, single_queries = queries(groups)
     rng = np.random.default_rng(1)
     reports = grouped_query.oracle.perturb(rng.integers(0, 1024, FRAMES * REPORTS), rng)
+    # The log has frames of all groups side by side, as gateways write them.
     order = rng.permutation(groups * PANES * FRAMES)
     grouped_frames, single_frames = [], []
     for group, query in enumerate(single_queries):

@@ -126,6 +126,7 @@ def worker_on(place: Place, core: int, patch: str | None = None) -> Worker:
 
 def cpu(pid: int | str) -> float:
     """Return the CPU seconds of a process with all its threads."""
+    # The name of a program may hold blanks, so the fields start behind its bracket.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -51,6 +51,7 @@ def both(work: Work, yardstick: Work) -> tuple[dict[str, float], float]:
 
 
 def unary() -> None:
+    # 64 MiB fit no cache, so this measures memory.
     memory = RNG.integers(0, 1 << 62, 1 << 23)
     for name in ("oue", "sue"):
         for size in (1024, 16_384):
@@ -82,6 +83,7 @@ def live() -> None:
         works = (
             lambda o=o, s=state, r=reports: o.add(s, r),
             lambda o=o, s=state, fs=frames: [o.add(s, f) for f in fs],
+            # A frame of 20 reports is too short for the clock.
             lambda o=o, s=state, f=few: [o.add(s, f) for _ in range(100)],
         )
         for kernels, runs in ways(*works).items():
@@ -118,6 +120,7 @@ def histograms() -> None:
 def transform() -> None:
     for scale in (10, 1000, 1 << 30):
         vector = RNG.integers(-scale, scale, 1 << 20)
+        # Nine arrays fit no cache, so copies measure memory too.
         others = [RNG.integers(0, 9, 1 << 20) for _ in range(9)]
         target = [np.empty_like(o) for o in others]
 

@@ -91,6 +91,7 @@ async def finals(kafka, times):
     """Write the arrival time of each final, in ms, because a final's own time is its window's end."""
     consumer = AIOKafkaConsumer(**client_arguments(kafka), group_id=None, max_partition_fetch_bytes=64 << 20)
     await consumer.start()
+    # A record of a million values exceeds the default size of a fetch.
     consumer.assign([TopicPartition(kafka.topic("estimates"), p) for p in range(PARTITIONS)])
     await consumer.seek_to_beginning()
     try:

@@ -62,6 +62,7 @@ async def _send(kafka, queries, frames_per_s, per_frame):
                 pane = present
                 frames = [encode(query.digest, pane, pool) for query, pool in zip(queries, pools, strict=True)]
 
+            # A turn that came late sends more, so the rate holds on average.
             while count < (time.monotonic() - began) * frames_per_s:
                 frame = frames[count % len(frames)]
                 await producer.send(kafka.topic(REPORTS), frame, partition=(count // len(queries) + count) % PARTITIONS)
@@ -87,6 +88,7 @@ async def _consume(kafka, queries):
                     head = header(record.value)
                     if head is not None and head.n:
                         waiting.setdefault(head.digest, []).append(record.value[HEADER_SIZE:])
+            # One call of the kernel takes all frames of a fetch, as in a worker.
             for digest, pieces in waiting.items():
                 oracle = queries[digest].oracle
                 oracle.add(tallies[digest], np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, oracle.width))

@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, product
 from statistics import quantiles
 
 import numpy as np
@@ -97,7 +97,7 @@ class Watch(threading.Thread):
         client = consumer(self._kafka, fetch_max_wait_ms=20)
         await client.start()
         topics = [self._kafka.topic(name) for name in (ESTIMATES, SNAPSHOTS)]
-        client.assign([TopicPartition(topic, p) for topic in topics for p in range(self._partitions)])
+        client.assign([TopicPartition(topic, p) for topic, p in product(topics, range(self._partitions))])
         await client.seek_to_end()
         while not self._over.is_set():
             for tp, records in (await client.getmany(timeout_ms=50)).items():
@@ -105,6 +105,7 @@ class Watch(threading.Thread):
                     if tp.topic == topics[1]:
                         self.writes["records"] += 1
                         self.writes["bytes"] += len(record.key) + len(record.value or b"")
+                    # Provisional records have keys that end in `p`.
                     elif not record.key.endswith(b"|p"):
                         self.arrivals.setdefault(record.key, time.time())
                     elif record.value is not None:

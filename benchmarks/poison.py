@@ -57,6 +57,7 @@ def attacks(name: str, rng: np.random.Generator) -> Iterator[Attack]:
     o = oracle(name, epsilon=EPSILON, size=SIZE)
     crowds = []
     for _ in range(ROUNDS):
+        # Forgers replace honest clients, so the number of reports stays.
         counts = rng.multinomial(CLIENTS - FAKES, WEIGHTS / WEIGHTS.sum())
         state = o.zeros()
         o.add(state, o.perturb(np.repeat(np.arange(SIZE), counts), rng))
@@ -66,7 +67,8 @@ def attacks(name: str, rng: np.random.Generator) -> Iterator[Attack]:
         for attacker, fakes in (("all", o.forge(targets, FAKES, rng)), ("quiet", quiet(o, targets, rng))):
             if fakes is None:
                 continue
-            shifts, flags = [], 0
+            shifts = []
+            flags = 0
             for true, honest in crowds:
                 state = honest.copy()
                 n = CLIENTS - o.add(state, fakes)

@@ -53,6 +53,7 @@ def coverage(case: Case, windows: int) -> Iterator[tuple[int, Floats]]:
         estimate = tally.estimate()
         for count in FIRST:
             rows = estimate.top(count)
+            # Both kinds of intervals see the same noise, because they come from one estimate.
             positions = np.array([row.value for row in rows])
             own = [estimate.low[positions], estimate.high[positions]]
             by_level = [np.array([row.low for row in rows]), np.array([row.high for row in rows])]

@@ -107,6 +107,7 @@ class Cell:
 def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, name: str = "oue") -> Iterator[Cell]:
     for shape, counts in data.items():
         for epsilon in epsilons:
+            # A seed of its own lets each cell run alone with the same figures.
             rng = np.random.default_rng(zlib.crc32(f"{shape} {epsilon}".encode()))
             losses = {task: defaultdict(float) for task in TASKS}
             picks = {task: [] for task in TASKS}

@@ -32,6 +32,7 @@ def window_of(query: Query) -> Snapshot:
     o = query.oracle
     own = np.repeat(np.arange(o.size), RNG.multinomial(N, zipf(o.size)))
     state = o.zeros()
+    # All reports at once would take gigabytes.
     for values in np.array_split(own, 16):
         o.add(state, o.perturb(values, RNG))
     return Snapshot(N, 0, 0, 0, state)

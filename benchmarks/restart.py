@@ -84,6 +84,7 @@ def measure(place, arrivals, event, names):
     start = {name: lambda name=name: place.start(HUBBUB_LOG_LEVEL="warning", **names(name)) for name in ("a", "b")}
     workers = {name: begin().ready() for name, begin in start.items()}
     time.sleep(SETTLE)
+    # A final after both starts shows that both workers publish before the event.
     arrivals.first_after(time.time())
 
     moment = time.time()

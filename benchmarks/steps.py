@@ -66,6 +66,7 @@ def batch_of(values):
         builder.append(index, START * 1000, None, value, [])
     data = bytearray(builder.build())
     data[:8] = bytes(8)
+    # The log would set the time itself: bit 3 says LogAppendTime, and the checksum covers it.
     data[22] |= 8
     data[17:21] = calc_crc32c(bytes(data[21:])).to_bytes(4, "big")
     return memoryview(bytes(data))

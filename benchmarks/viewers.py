@@ -58,6 +58,7 @@ def measure(broker: Tansu, viewers: int, *, asks: bool) -> float:
             viewer.start()
         time.sleep(1.0)
 
+        # Streams are open before the first pane, so each viewer hears all of them.
         panes = [list(crowd.next()) for _ in range(PANES)]
         start_cpu = cpu_seconds(board)
         for pane in panes:

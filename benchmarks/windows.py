@@ -114,6 +114,7 @@ def main() -> None:
         disk = spill.size
         del snapshots, spill
         gc.collect()
+        # It slows the work down, so the times above come from rounds without it.
         tracemalloc.start()
         snapshots, spill, _ = load(query, partitions, records)
         _, peak = tracemalloc.get_traced_memory()
