@@ -83,7 +83,7 @@ def test_an_export_and_a_tail_say_the_level():
     assert level == first(record, 3).level
     assert [row.low for row in listed] == first(record, 3).low.tolist()
     present = [row.present for row in summary.rows]
-    assert present == [row.share >= record.significance or row.proved for row in summary.rows]
+    assert present == [row.amount >= record.significance or row.proved for row in summary.rows]
     assert {True, False} == set(present)
 
 

@@ -131,7 +131,7 @@ def test_a_summary_has_the_numbers_of_the_record():
     record = one_record(VISITS, MANY)
     (summary,) = read_record(record)
     assert [row.value for row in summary.rows] == record["values"]
-    for key, column in (("share", record["shares"]["unbiased"]), ("low", record["low"]), ("high", record["high"])):
+    for key, column in (("amount", record["shares"]["unbiased"]), ("low", record["low"]), ("high", record["high"])):
         assert [getattr(row, key) for row in summary.rows] == column
     assert [row.consistent for row in summary.rows] == record["shares"]["norm_sub"]
     assert [row.value for row in summary.rows if row.frequent] == [
@@ -148,7 +148,7 @@ def test_a_line_has_each_share_with_its_interval():
     assert output.endswith("; 97.5% intervals")
     for row, own in zip(listed, summary.rows, strict=False):
         assert (row.low < own.low, row.high > own.high) == (True, True)
-        assert f"{row.name} {100 * row.share:.{row.digits}f}% (" in output
+        assert f"{row.name} {100 * row.amount:.{row.digits}f}% (" in output
         assert f"{100 * row.low:.{row.digits}f}% to {100 * row.high:.{row.digits}f}%)" in output
         assert 10 <= round(50 * (row.high - row.low) * 10**row.digits) < 100  # two digits of the error
     assert "10,000 reports" in output
@@ -455,7 +455,7 @@ def test_a_narrow_terminal_shows_fewer_numbers_and_cuts_none(width, numbers):
     assert len(rows) == 4
     summary = overview.tracks["visits", ""].newest
     for text, row in zip(rows, summary.rows, strict=True):
-        assert f" {row.text(row.share)}" in text
+        assert f" {row.text(row.amount)}" in text
         assert text.count("%") == numbers
         assert "\N{HORIZONTAL ELLIPSIS}" not in text
         assert row.value[-1] in text
@@ -616,7 +616,7 @@ def test_the_table_has_intervals_history_hitters_and_alerts():
     output = text_of(overview, 2)
     first = overview.tracks["visits", ""].newest.listed(2)[1][0]
     row = next(text for text in output.splitlines() if text.startswith("●") and " a " in text)
-    assert percent(first.share, first.digits) in row
+    assert percent(first.amount, first.digits) in row
     assert first.interval in row
     assert row.split()[1] == first.rank == "1"
     assert "rank" in output

@@ -38,25 +38,28 @@ class Track:
 
     def is_replaced_by(self, summary: Summary) -> bool:
         """Whether a summary has a newer definition or a shorter window."""
-        new, old = summary.heading, self.newest.heading
-        if new.digest != old.digest:
-            return new.end > old.end
-        return _length(new.window) < _length(old.window)
+        heading = summary.heading
+        present = self.newest.heading
+        if heading.digest != present.digest:
+            return heading.end > present.end
+        return _length(heading.window) < _length(present.window)
 
     def add(self, summary: Summary) -> bool:
         """Add a window, and return whether it is the newest now, or the newest final."""
-        new, old = summary.heading, self.newest.heading
-        if (new.digest, new.window) != (old.digest, old.window):
+        heading = summary.heading
+        if heading.digest != self.newest.heading.digest or heading.window != self.newest.heading.window:
             return False
+
         if summary.final:
-            self.finals[new.end] = {row.value: row.share for row in summary.rows}
+            self.finals[heading.end] = {row.value: row.amount for row in summary.rows}
             if summary.withheld:
-                self.withheld[new.end] = summary.withheld
+                self.withheld[heading.end] = summary.withheld
             for end in sorted(self.finals)[:-HISTORY]:
                 del self.finals[end]
                 self.withheld.pop(end, None)
+
         if summary is not self.newest and self._rank(summary) <= self._rank(self.newest):
-            return bool(summary.withheld) and new.end == max(self.finals)
+            return bool(summary.withheld) and heading.end == max(self.finals)
         self.newest = summary
         return True
 
@@ -127,13 +130,16 @@ class Overview:
             return []
         if content.group != self.group:
             return []
+
         query = self._definitions.definitions.queries.get(bytes.fromhex(content.digest))
         has_search = None if query is None else query.is_searched(content.span.window)
         summary = Summary.of(content, has_search=has_search)
-        name, end = summary.heading.query, summary.heading.end
         if not self._is_visible(summary.heading):
             return []
+
         if summary.final:
+            name = summary.heading.query
+            end = summary.heading.end
             self.latest[name] = max(end, self.latest.get(name, end))
         return [summary] if self._add(summary) else []
 
@@ -144,7 +150,9 @@ class Overview:
         except ValueError:
             self.unreadable += 1
             return None
-        if not self._is_visible(notice.heading) or any(notice.id == other.id for other in self.notices):
+
+        # A worker that restarts publishes its last alerts again, with the same ids.
+        if not self._is_visible(notice.heading) or any(notice.id == present.id for present in self.notices):
             return None
         self.notices.append(notice)
         return notice
@@ -176,7 +184,8 @@ class Overview:
 
     def pulse(self, name: str, now: float) -> QueryPulse | None:
         """Return the state of a query, or None if its definition is unknown."""
-        definitions, tracks = self._definitions.definitions, self.tracks_of(name)
+        definitions = self._definitions.definitions
+        tracks = self.tracks_of(name)
         query = definitions.active.get(name)
         retired = query is None
         if query is None:  # the newest records tell which of the retired definitions
@@ -184,7 +193,9 @@ class Overview:
             query = definitions.queries.get(digest)
         if query is None or query.name != name:
             return None
-        latest, status = self.latest.get(name), self._statuses.get(query.digest.hex())
+
+        latest = self.latest.get(name)
+        status = self._statuses.get(query.digest.hex())
         withheld = bool(tracks) and all(track.is_withheld for track in tracks)
         state = state_of(query, status, latest, now, retired=retired, withheld=withheld)
         age = None if latest is None else max(0.0, now - latest)
@@ -200,19 +211,23 @@ class Overview:
         place = (summary.heading.query, summary.heading.attribute or "")
         track = self.tracks.get(place)
         if track is None or track.is_replaced_by(summary):
-            track = self.tracks[place] = Track(summary)
+            track = Track(summary)
+            self.tracks[place] = track
         return track.add(summary)
 
 
 def _state_text(query: Query, state: State, status: QueryStatus | None, latest: int | None, now: float) -> str:
     if state == "late" and latest is not None:
-        by = lateness(now - latest - shortest_expected_age(query))
+        delay = lateness(now - latest - shortest_expected_age(query))
         hint = "check that workers run (/readyz, hubbub_lag_seconds)"
-        return f"no final since {clock(latest)}, late by {by}: {hint}"
+        return f"no final since {clock(latest)}, late by {delay}: {hint}"
+
     if state == "quiet":
-        newest = latest if status is None or status.newest_report is None else status.newest_report
-        return "no reports yet" if newest is None else f"no reports since {clock(newest)}"
+        newest_report = latest if status is None or status.newest_report is None else status.newest_report
+        return "no reports yet" if newest_report is None else f"no reports since {clock(newest_report)}"
+
     if state == "waiting":
+        # A definition may be published before it counts.
         begins = query.starts is not None and query.starts > now
         return f"begins at {moment(query.starts or 0)}" if begins else "no final yet"
     return "no longer counted" if state == "retired" else ""

@@ -1,7 +1,7 @@
 """Records and alerts as a terminal shows them. Pure."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -11,7 +11,8 @@ from aggregator.publishing.records.list_intervals import first
 from aggregator.publishing.records.name_list import NameList, names_of
 from aggregator.publishing.records.number_answers import NumberAnswers
 from aggregator.publishing.records.rows import HitterRow
-from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain, quantity
+from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
+from aggregator.reading.tail.rows import TailRow, SummaryQuantity, SummaryRow
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 from oracles.query.settings import Window
@@ -32,84 +33,9 @@ _PLURAL_VERBS = {
     "surge": "have risen",
     "fade": "have fallen",
 }
-_FOUND, _PLURAL_FOUND = "was found for the first time:", "were found for the first time"
-"""The verbs of names that nobody listed. Page and alert have the same words."""
-
-
-@dataclass(frozen=True)
-class SummaryRow:
-    """A value of a window."""
-
-    value: str
-    """The value as published. Use `name` for the terminal, or `visible` if it is shortened to a width."""
-    share: float
-    """The unbiased share, with its 95% interval from `low` to `high`."""
-    low: float
-    high: float
-    consistent: float | None = None
-    """The share by the query's first method."""
-    frequent: bool = False
-    proved: bool = False
-    present: bool = False
-    """Whether the value is proved to be present. Otherwise its share may be zero."""
-    ranks: tuple[int, ...] | None = None
-    """The first and the last place that its true share can have, if they are in the record."""
-
-    @property
-    def visible(self) -> str:
-        """The value, in quotes if it is empty or only blanks."""
-        return self.value if self.value.strip(" ") else f'"{self.value}"'
-
-    @property
-    def name(self) -> str:
-        return plain(self.visible)
-
-    @property
-    def rank(self) -> str:
-        """Return the places that the value can have, or a text that is empty if it may be zero."""
-        if self.ranks is None:
-            return ""
-        first, last = self.ranks
-        return str(first) if first == last else f"{first}-{last}"
-
-    @property
-    def digits(self) -> int:
-        return digits((self.high - self.low) / 2.0)
-
-    def text(self, share: float) -> str:
-        """Return a share of this value, with as many digits as its error allows."""
-        return percent(share, self.digits)
-
-    @property
-    def interval(self) -> str:
-        return f"{self.text(self.low)} to {self.text(self.high)}"
-
-    @property
-    def short_interval(self) -> str:
-        """The interval with the unit or the sign once."""
-        return f"{self.text(self.low).rstrip('%')} to {self.text(self.high)}"
-
-    def __str__(self) -> str:
-        return f"{self.text(self.share)} ({self.interval})"
-
-
-@dataclass(frozen=True)
-class SummaryQuantity(SummaryRow):
-    """A quantile or a mean of numbers. Its `share` is the number."""
-
-    unit: str | None = None
-
-    def text(self, share: float) -> str:
-        return quantity(share, (self.high - self.low) / 2.0, self.unit)
-
-    @property
-    def interval(self) -> str:
-        error = (self.high - self.low) / 2.0
-        return f"{quantity(self.low, error)} to {quantity(self.high, error)}"
-
-    @property
-    def short_interval(self) -> str:
-        return self.interval
+_FOUND = "was found for the first time:"
+"""The verb of a name that nobody listed. Page and alert have the same words."""
+_PLURAL_FOUND = "were found for the first time"
 
 
 @dataclass(frozen=True)
@@ -148,7 +74,7 @@ class Summary:
     detectable: float | None
     method: str | None
     """The method of the consistent shares."""
-    rows: tuple[SummaryRow, ...]
+    rows: tuple[TailRow, ...]
     """The most frequent values, in the record's order. Of numbers the quantiles, means and ranges."""
     frequent: int
     proved: int
@@ -161,6 +87,8 @@ class Summary:
     def of(cls, record: Record, *, has_search: bool | None = None) -> Self:
         method = next((name for name in record.shares if name != UNBIASED), None)
         hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
+        rows = _number_rows(record) if record.has_numbers else _rows(record, method, hitters)
+
         return cls(
             heading=Heading.of(record),
             final=record.final,
@@ -170,7 +98,7 @@ class Summary:
             sigma=record.sigma,
             detectable=record.detectable,
             method=method and plain(method),
-            rows=tuple(_number_rows(record) if record.has_numbers else _rows(record, method, hitters)),
+            rows=tuple(rows),
             frequent=len(hitters),
             proved=sum(hitter.decided for hitter in hitters.values()),
             flags=tuple(FLAGS.get(flag, plain(flag)) for flag in record.flags if flag not in WITHHELD),
@@ -178,14 +106,16 @@ class Summary:
             has_search=has_search,
         )
 
-    def listed(self, top: int) -> tuple[float, list[SummaryRow]]:
+    def listed(self, top: int) -> tuple[float, list[TailRow]]:
         """Return the level of the intervals in a list of the first `top` values, and these values."""
         rows = self.rows[:top]
         if self.record.has_numbers:
             return LEVEL, list(rows)
-        level, low, high = first(self.record, len(rows))
-        ends = zip(rows, low.tolist(), high.tolist(), strict=True)
-        return level, [replace(row, low=least, high=most) for row, least, most in ends]
+
+        # One level holds for all listed intervals together, so they are wider than those of single values.
+        level, lows, highs = first(self.record, len(rows))
+        bounds = zip(rows, lows.tolist(), highs.tolist(), strict=True)
+        return level, [replace(row, low=low, high=high) for row, low, high in bounds]
 
     @property
     def proof(self) -> str:
@@ -200,6 +130,7 @@ class Summary:
         names = names_of(self.record)
         if names is not None:
             return ", ".join([*self._reach(names), *self.flags])
+
         is_one = self.record.proves_presence and self.frequent == self.proved
         parts = [f"{self.proved} proved present" if is_one else f"{self.frequent} frequent ({self.proved} proved)"]
         if self.sigma is not None:
@@ -211,8 +142,8 @@ class Summary:
     @property
     def _resolution(self) -> list[str]:
         """How well the share of the numbers below any number is known, in words."""
-        known = (self.record.rest()["numbers"] or {}).get("resolution")
-        return [] if known is None else [f"shares of numbers known to ± {percent(known, 1)}"]
+        resolution = (self.record.rest()["numbers"] or {}).get("resolution")
+        return [] if resolution is None else [f"shares of numbers known to ± {percent(resolution, 1)}"]
 
     def _reach(self, names: NameList) -> list[str]:
         """How many names the window has, and which share a search of it can show if there is one, in words."""
@@ -236,36 +167,46 @@ class Summary:
         heading = f"{clock(self.heading.end)} {self.heading}: {self.state}"
         if self.withheld:
             return heading
+
         level, listed = self.listed(top)
         rows = ", ".join(f"{row.name} {row}" for row in listed)
         quality = f", {self.quality}" if self.quality else ""
         return f"{heading}{quality}: {rows}{f'; {level_text(level)} intervals' if listed else ''}"
 
 
-def _number_rows(record: Record) -> Iterator[SummaryRow]:
+def _number_rows(record: Record) -> Iterator[TailRow]:
     """Yield the quantiles, means and ranges that the query asks for."""
     answers = NumberAnswers(record)
     for row in answers.rows():
-        if row.value is not None and row.low is not None and row.high is not None:
-            if row.measure == "number":
-                name = row.name.replace("_", " ")
-                yield SummaryQuantity(name, row.value, row.low, row.high, present=True, unit=answers.unit)
-            else:
-                yield SummaryRow(row.name, row.value, row.low, row.high, present=True)
+        if row.value is None or row.low is None or row.high is None:
+            continue
+        if row.measure == "number":
+            yield SummaryQuantity(row.name.replace("_", " "), row.value, row.low, row.high, unit=answers.unit)
+        else:
+            yield SummaryRow(row.name, row.value, row.low, row.high, present=True)
 
 
-def _rows(record: Record, method: str | None, hitters: dict[str, HitterRow]) -> Iterator[SummaryRow]:
+def _rows(record: Record, method: str | None, hitters: dict[str, HitterRow]) -> Iterator[TailRow]:
     are_names = record.discover() is not None
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
     numbers = (column[:VALUES].tolist() for column in columns)
+
     for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
-        if not math.isnan(share):  # NaN: the window has no reports
-            by_method = None if method is None or math.isnan(consistent) else consistent
-            hitter = hitters.get(value)
-            proved = low > 0.0 if are_names else hitter is not None and hitter.decided
-            present = proved or (record.significance is not None and share >= record.significance)
-            ranks = None if hitter is None or hitter.ranks is None else tuple(hitter.ranks)
-            yield SummaryRow(value, share, low, high, by_method, hitter is not None, proved, present, ranks)
+        if math.isnan(share):
+            continue  # the window has no reports
+        hitter = hitters.get(value)
+        is_proved = low > 0.0 if are_names else hitter is not None and hitter.decided
+        yield SummaryRow(
+            value,
+            share,
+            low,
+            high,
+            consistent=None if method is None or math.isnan(consistent) else consistent,
+            frequent=hitter is not None,
+            proved=is_proved,
+            present=is_proved or (record.significance is not None and share >= record.significance),
+            ranks=None if hitter is None or hitter.ranks is None else tuple(hitter.ranks),
+        )
 
 
 @dataclass(frozen=True)
@@ -275,7 +216,7 @@ class Notice:
     id: str
     kind: str
     heading: Heading
-    row: SummaryRow
+    row: TailRow
     before: float | None
     baseline: bool
     """Whether the value was frequent in the first final."""
@@ -288,16 +229,27 @@ class Notice:
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
-        low, high = (math.nan if bound is None else bound for bound in (alert.low, alert.high))
-        row = SummaryRow(alert.value, alert.share, low, high)
+        low = math.nan if alert.low is None else alert.low
+        high = math.nan if alert.high is None else alert.high
+        row: TailRow = SummaryRow(alert.value, alert.share, low, high)
         proof = "present" if alert.by == "significance" else "frequent"
         if alert.quantile is not None:
             row = SummaryQuantity(alert.value, alert.share, low, high, unit=alert.unit)
             limit = "" if alert.threshold is None else f"{alert.threshold:,.10g}"
-            proof = f"above {limit}{f' {plain(alert.unit)}' if alert.unit else ''}"
-        scale = alert.scale if alert.scale != 1 else None
-        heading, is_name = Heading.of(alert), alert.is_name
-        return cls(alert.id, alert.kind, heading, row, alert.before, alert.baseline, proof, scale, is_name)
+            unit = f" {plain(alert.unit)}" if alert.unit else ""
+            proof = f"above {limit}{unit}"
+
+        return cls(
+            id=alert.id,
+            kind=alert.kind,
+            heading=Heading.of(alert),
+            row=row,
+            before=alert.before,
+            baseline=alert.baseline,
+            proof=proof,
+            scale=alert.scale if alert.scale != 1 else None,
+            is_name=alert.is_name,
+        )
 
     @property
     def thing(self) -> str:
@@ -319,21 +271,39 @@ def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str
     """Yield the kind and a line for the notices of each kind and window. A line names at most `top` values."""
     groups: dict[tuple[Heading | str, str], list[Notice]] = {}
     for notice in notices:
-        groups.setdefault((notice.heading.query if notice.baseline else notice.heading, notice.kind), []).append(notice)
+        # Each kind of window has a baseline of its own, with about the same values.
+        place = notice.heading.query if notice.baseline else notice.heading
+        groups.setdefault((place, notice.kind), []).append(notice)
+
     for (_, kind), group in groups.items():
-        ranking = sorted(group, key=lambda notice: -notice.row.share)
+        ranking = sorted(group, key=lambda notice: -notice.row.amount)
         heading = ranking[0].heading
         if ranking[0].baseline:
-            names = [row.name for row in {notice.row.value: notice.row for notice in ranking}.values()]
-            some = ", ".join(names[:top]) + ", ..." * (len(names) > top)
-            count = f"{len(names)} {ranking[0].thing}{'s' * (len(names) != 1)}"
-            start = "found by the first search" if ranking[0].is_name else "frequent from the start"
-            yield kind, f"{clock(heading.end)} {heading.query}: baseline: {count} {start}: {some}"
-            continue
-        text = str(ranking[0])
-        if len(ranking) > 1:
-            values = ", ".join(f"{notice.row.name} {notice.row}" for notice in ranking[:top])
-            first = ranking[0]
-            verb = _PLURAL_FOUND if first.is_name else _PLURAL_VERBS[kind].format(first.proof)
-            text = f"{len(ranking)} {first.thing}s {verb}: {values}{', ...' * (len(ranking) > top)}"
-        yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {text}"
+            yield kind, f"{clock(heading.end)} {heading.query}: {_baseline_text(ranking, top)}"
+        else:
+            yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {_change_text(ranking, top)}"
+
+
+def _baseline_text(ranking: Sequence[Notice], top: int) -> str:
+    names = [row.name for row in {notice.row.value: notice.row for notice in ranking}.values()]
+    count = _plural(len(names), ranking[0].thing)
+    start = "found by the first search" if ranking[0].is_name else "frequent from the start"
+    return f"baseline: {count} {start}: {_list_text(names, top)}"
+
+
+def _change_text(ranking: Sequence[Notice], top: int) -> str:
+    notice = ranking[0]
+    if len(ranking) == 1:
+        return str(notice)
+    verb = _PLURAL_FOUND if notice.is_name else _PLURAL_VERBS[notice.kind].format(notice.proof)
+    values = [f"{notice.row.name} {notice.row}" for notice in ranking]
+    return f"{_plural(len(ranking), notice.thing)} {verb}: {_list_text(values, top)}"
+
+
+def _plural(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def _list_text(texts: Sequence[str], top: int) -> str:
+    listed = ", ".join(texts[:top])
+    return f"{listed}, ..." if len(texts) > top else listed

@@ -11,17 +11,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.reading.tail.notation import brief, clock, label, lateness, level_text, percent, plain, sparkline
+from aggregator.reading.tail.notation import brief, clock, label, lateness, level_text, plain, sparkline
 from aggregator.reading.tail.overview import HISTORY, Overview, QueryPulse, Track, last_notices
 from aggregator.reading.tail.pages import Pages
-from aggregator.reading.tail.summary import Notice, Summary, SummaryRow, notice_lines
+from aggregator.reading.tail.rows import TailRow
+from aggregator.reading.tail.summary import Notice, Summary, notice_lines
 
 LATEST = 6
 """Maximum number of alerts on a page."""
 BAR = 20
 """Characters of the longest bar."""
-OTHERS, EXTRAS = 46, BAR + HISTORY + 4
-"""Columns of the numbers of a value, and of its bar and its history. These are left out if its name needs the room."""
+NUMBERS = 46
+"""Columns of the numbers of a value."""
+EXTRAS = BAR + HISTORY + 4
+"""Columns of the bar and the history of a value. These are left out if its name needs the room."""
 LONG_NAME = 60
 """Columns of a name that go before bar and history."""
 LEAST_NAME = 6
@@ -73,7 +76,10 @@ def page(overview: Overview, pages: Pages, top: int, width: int, height: int, no
     if not names:
         yield Text(waiting_text(overview), style="dim")
         return
-    name = pages.name if pages.name in names else names[0] if len(names) == 1 else None
+
+    name = pages.name if pages.name in names else None
+    if name is None and len(names) == 1:
+        name = names[0]
     if name is None:
         yield from _all_queries(overview, pages, width, height, now)
     else:
@@ -99,13 +105,17 @@ def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now:
     visible = pages.visible(names, _rows(height))
     rows = [(key, name, overview.pulse(name, now), overview.tracks_of(name)) for key, name in visible]
     cells = [(key, name, *_overview_cells(pulse, tracks)) for key, name, pulse, tracks in rows]
-    columns = ([heading, *(row[at] for row in cells)] for at, heading in _NUMBER_COLUMNS)
-    number_width = sum(max(map(cell_len, column)) + 1 for column in columns) + 2
+
+    # Names and values share the columns that the numbers leave.
+    number_width = 2
+    for index, heading in _NUMBER_COLUMNS:
+        number_width += max(cell_len(text) for text in (heading, *(row[index] for row in cells))) + 1
     longest = max(_columns(name) for _, name in visible)
     values = max(7, *(_columns(row[5]) for row in cells))
     space = max(12, width - number_width)
     name_width = min(longest, max(space - values, space // 2))
     value_width = max(7, space - name_width)
+
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in ("", "query", "state", "age", "reports"):
         table.add_column(heading, no_wrap=True, justify="right" if heading in ("age", "reports") else "left")
@@ -117,6 +127,7 @@ def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now:
         row[2].stylize(STATE_STYLES.get(state, "dim"))
         table.add_row(*row)
     yield table
+
     more = f", space: {len(names) - len(visible)} more queries" if len(names) > len(visible) else ""
     yield Text(f"keys: {visible[0][0]} to {visible[-1][0]}: a query{more}, q: end", style="dim")
     room = height - len(visible) - 3
@@ -134,26 +145,30 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
     age = lateness(pulse.age) if pulse and pulse.age is not None else "-"
     if not tracks:
         return state, age, "-", pulse.text if pulse else "", ""
+
     summary = tracks[0].newest
     if summary.withheld:
         return state, age, "-", "held back" if "held back" in summary.withheld else "too few reports", ""
     if not summary.rows:
         return state, age, brief(summary.n), "", ""
-    _, [first] = summary.listed(1)
-    return state, age, brief(summary.n), first.visible, f"{first.text(first.share)} ({first.short_interval})"
+    _, [row] = summary.listed(1)
+    return state, age, brief(summary.n), row.visible, f"{row.text(row.amount)} ({row.short_interval})"
 
 
 def _one_query(
     overview: Overview, name: str, top: int, width: int, height: int, now: float
 ) -> Iterator[RenderableType]:
     """Yield a table for each attribute, the state in words, and the alerts of the query."""
-    tracks, pulse = overview.tracks_of(name), overview.pulse(name, now)
-    notices = last_notices((each for each in overview.notices if each.heading.query == name), LATEST)
+    tracks = overview.tracks_of(name)
+    pulse = overview.pulse(name, now)
+    notices = last_notices((notice for notice in overview.notices if notice.heading.query == name), LATEST)
+
     room = height - 3 - len(notices) - 4 * len(tracks)
     for track in tracks:
         yield _summary(track, max(1, min(top, room // len(tracks))), width)
         if track.gap:
             yield Text(track.gap, style="yellow")
+
     if pulse is not None and pulse.text:
         yield Text(f"{'' if tracks else name + ': '}{pulse.text}", style=STATE_STYLES.get(pulse.state, "dim"))
     if notices:
@@ -164,56 +179,54 @@ def _summary(track: Track, top: int, width: int) -> Table:
     summary = track.newest
     title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
     level, rows = summary.listed(top)
+    has_numbers = summary.record.has_numbers
     marks = "● proved present" if summary.proof == "present" else "● proved, ○ listed"
-    legend = "" if summary.record.has_numbers else f"{marks}, grey: may be 0; "
-    caption = (
-        None if summary.withheld else Text(f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
-    )
+    legend = "" if has_numbers else f"{marks}, grey: may be 0; "
+    caption = None
+    if not summary.withheld:
+        caption = Text(f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
+
     longest = max((_columns(row.visible) for row in rows), default=0)
     ranks = max((len(row.rank) for row in rows), default=0)
     rank_width = COLUMN_GAP + max(ranks, len("rank")) if ranks else 0
-    others = OTHERS + rank_width
-    is_wide = width >= others + EXTRAS + min(longest, LONG_NAME)
-    table.add_column("")
-    if ranks:
-        table.add_column("rank", justify="right", no_wrap=True)
-    space = max(12, width - others - (EXTRAS if is_wide else 0))
+    number_width = NUMBERS + rank_width
+    is_wide = width >= number_width + EXTRAS + min(longest, LONG_NAME)
+    space = max(12, width - number_width - (EXTRAS if is_wide else 0))
     numbers = _fitting_columns(
         width - MARK_AND_NAME - rank_width,
         [
-            ("value" if summary.record.has_numbers else "share", [row.text(row.share) for row in rows]),
+            ("value" if has_numbers else "share", [row.text(row.amount) for row in rows]),
             (f"{level_text(level)} interval", [row.interval for row in rows]),
-            (summary.method or "", [_consistent(row) for row in rows]),
+            (summary.method or "", [row.method_share for row in rows]),
         ],
     )
-    table.add_column("answer" if summary.record.has_numbers else "value", no_wrap=True, min_width=12, max_width=space)
+
+    table.add_column("")
+    if ranks:
+        table.add_column("rank", justify="right", no_wrap=True)
+    table.add_column("answer" if has_numbers else "value", no_wrap=True, min_width=12, max_width=space)
     for heading, _ in numbers:
         table.add_column(Text(heading), justify="right", no_wrap=True)
     if is_wide:
         table.add_column("")
         table.add_column("history", no_wrap=True)
+
     widest = max((row.high for row in rows), default=0.0)
-    for at, row in enumerate(rows):
-        mark = "●" if row.proved else "○" if row.frequent else ""
-        name = _fitted(row.visible, space)
-        rank = [row.rank] if ranks else []
-        cells = [mark, *rank, name, *(texts[at] for _, texts in numbers)]
+    for index, row in enumerate(rows):
+        cells = [row.mark, row.rank] if ranks else [row.mark]
+        cells += [_fitted(row.visible, space), *(texts[index] for _, texts in numbers)]
         if is_wide:
-            bar = "" if summary.record.has_numbers else _share_bar(row, widest)
+            bar = "" if has_numbers else _share_bar(row, widest)
             cells += [bar, sparkline(track.history(row.value))]
-        table.add_row(*(Text(cell, style="" if row.present else "dim") for cell in cells))
+        table.add_row(*(Text(cell, style="" if row.is_present else "dim") for cell in cells))
     return table
 
 
 def _fitting_columns(width: int, columns: Sequence[tuple[str, list[str]]]) -> list[tuple[str, list[str]]]:
     """Return the first columns of numbers that fit into this width, at least one, each with its heading."""
     widths = [COLUMN_GAP + max(map(cell_len, (heading, *texts))) for heading, texts in columns]
-    return [column for at, column in enumerate(columns) if not at or sum(widths[: at + 1]) <= width]
-
-
-def _consistent(row: SummaryRow) -> str:
-    return "" if row.consistent is None else percent(row.consistent, row.digits)
+    return [column for index, column in enumerate(columns) if not index or sum(widths[: index + 1]) <= width]
 
 
 def _fitted(text: str, width: int) -> str:
@@ -232,10 +245,10 @@ def _cut(line: str, width: int) -> str:
     return line if cell_len(line) < width else f"{set_cell_size(line, width - 4)}..."
 
 
-def _share_bar(row: SummaryRow, widest: float) -> str:
+def _share_bar(row: TailRow, widest: float) -> str:
     """Return a bar of blocks for the share, with a line to the upper end of the interval."""
     scale = BAR / widest if widest > 0.0 else 0.0
-    blocks = round(max(row.share, 0.0) * scale)
+    blocks = round(max(row.amount, 0.0) * scale)
     return "█" * blocks + "─" * (round(row.high * scale) - blocks)
 
 
