@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -29,8 +29,10 @@ from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, QUERIES, STATUS, K
 from oracles.errors import QueryError
 from oracles.query.settings import Place, Window, read_windows
 
-TOP, LINE = 15, 5
-"""Default numbers of values in the table, and in a line."""
+TOP = 15
+"""Default number of values in the table."""
+LINE = 5
+"""Default number of values in a line."""
 LAST = 50
 """Default number of records of each partition to begin with."""
 SURGE = "\x1b[1;33m{}\x1b[0m"
@@ -160,8 +162,12 @@ def take(overview: Overview, news: News) -> tuple[list[Summary], list[Notice]]:
         overview.define(*definition)
     for status in news.statuses:
         overview.add_status(status)
-    summaries = [summary for record in news.records for summary in overview.add_record(record)]
-    return summaries, [notice for alert in news.alerts if (notice := overview.add_alert(alert))]
+
+    summaries: list[Summary] = []
+    for record in news.records:
+        summaries += overview.add_record(record)
+    notices = [overview.add_alert(alert) for alert in news.alerts]
+    return summaries, [notice for notice in notices if notice is not None]
 
 
 class Lines:
@@ -178,12 +184,16 @@ class Lines:
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
         for summary in summaries:
             sys.stdout.write(f"{summary.line(self._top)}\n")
-        for name in overview.names if not summaries else ():
+
+        # The state of a query only matters while nothing new comes.
+        names = [] if summaries else overview.names
+        for name in names:
             pulse = overview.pulse(name, time.time())
             state = pulse.state if pulse is not None and pulse.state in ("late", "quiet") else ""
             if pulse is not None and state and self._states.get(name) != state:
                 sys.stdout.write(f"{name}: {pulse.text}\n")
             self._states[name] = state
+
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind in ('surge', 'fade') else text}\n")
         self._from_the_start.update(map(_origin, filter(_is_baseline, notices)))
@@ -233,33 +243,41 @@ async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
         for tp, end in log_reader.ends.items():
             if tp.topic in (kafka.topic(ESTIMATES), kafka.topic(ALERTS)):
                 reader.seek(tp, max(begins[tp], end - last))
+
         async for batches in log_reader.batches(poll_ms=POLL_MS, most=BATCH):
             definitions = [
-                (record.key, record.value, record.timestamp)
-                for tp, records in batches.items()
-                if tp.topic == kafka.topic(QUERIES)
-                for record in records
+                (record.key, record.value, record.timestamp) for record in _records(batches, kafka.topic(QUERIES))
             ]
             _note_formats(definitions)
-            records, alerts, statuses = (_values(batches, kafka.topic(name)) for name in (ESTIMATES, ALERTS, STATUS))
-            yield News(records, alerts, statuses, definitions)
+            yield News(
+                records=_values(batches, kafka.topic(ESTIMATES)),
+                alerts=_values(batches, kafka.topic(ALERTS)),
+                statuses=_values(batches, kafka.topic(STATUS)),
+                definitions=definitions,
+            )
 
 
 def _note_formats(definitions: Sequence[tuple[bytes | None, bytes | None, int]]) -> None:
     """Say it if the topics have forms that this release cannot read. The command shows all others."""
     for key, value, _ in definitions:
+        if key != formats.KEY or value is None:
+            continue
         with suppress(ValueError):
-            if key == formats.KEY and value is not None and (excess := formats.read(value).excess):
+            excess = formats.read(value).excess
+            if excess:
                 sys.stderr.write(f"hubbub tail: shows what it can read: {excess}\n")
 
 
 def _values(batches: Batches, topic: str) -> list[bytes]:
     """Return the values of the records of a topic, without tombstones and without maps, which people do not read."""
-    values = (
-        record.value
-        for tp, records in batches.items()
-        if tp.topic == topic
-        for record in records
-        if not is_maps(record.key)
-    )
+    values = [record.value for record in _records(batches, topic) if not is_maps(record.key)]
     return [value for value in values if value is not None]
+
+
+def _records(batches: Batches, topic: str) -> list[Any]:
+    """Return the records of a topic."""
+    result: list[Any] = []
+    for tp, records in batches.items():
+        if tp.topic == topic:
+            result += records
+    return result

@@ -13,11 +13,12 @@ def keys(press: Callable[[str], None]) -> Iterator[None]:
     if not sys.stdin.isatty():
         yield
         return
+
     import termios
     import tty
 
     number = sys.stdin.fileno()
-    before = termios.tcgetattr(number)
+    attributes = termios.tcgetattr(number)
     loop = asyncio.get_running_loop()
     tty.setcbreak(number)  # Ctrl-C still ends the command
     loop.add_reader(number, lambda: _read(number, press))
@@ -25,11 +26,12 @@ def keys(press: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         loop.remove_reader(number)
-        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        termios.tcsetattr(number, termios.TCSADRAIN, attributes)
 
 
 def _read(number: int, press: Callable[[str], None]) -> None:
     """Read what was typed. An escape sequence, as of an arrow, counts as its first character only."""
     text = os.read(number, 64).decode(errors="ignore")
-    for key in "\x1b" if text.startswith("\x1b") else text:
+    typed_keys = text[:1] if text.startswith("\x1b") else text
+    for key in typed_keys:
         press(key)

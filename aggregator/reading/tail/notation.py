@@ -11,8 +11,9 @@ LENGTH = 40
 _JOINER = "\u200d"
 """Zero width joiner, a part of emojis. All other invisible characters are escaped."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
-_SMALL, _LARGE = 1e-6, 1e15
-"""Numbers below and above these are shown with a power of ten."""
+_LEAST_PLAIN = 1e-6
+_MOST_PLAIN = 1e15
+"""Numbers outside of these are shown with a power of ten."""
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -26,10 +27,12 @@ def plain(text: str, length: int = LENGTH) -> str:
     >>> print(plain("shop/shoes/running/second-hand", 20))
     shop/.../second-hand
     """
-    ahead = (length - 3) // 3
-    short = text if len(text) <= length else f"{text[:ahead]}...{text[ahead + 3 - length :]}"
+    if len(text) > length:
+        head = (length - 3) // 3
+        text = f"{text[:head]}...{text[head + 3 - length :]}"
+    # Anybody may send names. Without this, an escape sequence could control the reader's terminal.
     return "".join(
-        char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in short
+        char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in text
     )
 
 
@@ -37,8 +40,8 @@ def label(window: Window) -> str:
     """Return a window as query files write it, such as 10s, 1m/10s or all."""
     if window.kind == "all":
         return "all"
-    size, step = _duration(window.size), _duration(window.step)
-    return size if window.kind == "tumbling" else f"{size}/{step}"
+    size = _duration(window.size)
+    return size if window.kind == "tumbling" else f"{size}/{_duration(window.step)}"
 
 
 def _duration(seconds: int) -> str:
@@ -101,12 +104,13 @@ def quantity(number: float, error: float, unit: str | None = None) -> str:
     >>> quantity(2310.4, 120.0, "ms"), quantity(0.1234, 0.02, None), quantity(1.234e20, 1e18)
     ('2,310 ms', '0.123', '1.234e+20')
     """
-    size, power = abs(number), math.floor(math.log10(error)) if error > 0.0 else -1
-    if size >= _LARGE or (0.0 < size < _SMALL and error < size):
+    size = abs(number)
+    power = math.floor(math.log10(error)) if error > 0.0 else -1
+    if size >= _MOST_PLAIN or (0.0 < size < _LEAST_PLAIN and error < size):
         text = f"{number:.{min(15, max(1, math.floor(math.log10(size)) - power + 2))}g}"
     else:
         text = f"{number:z,.{min(8, max(0, 1 - power))}f}"
-    return f"{text}{f' {plain(unit)}' if unit else ''}"
+    return f"{text} {plain(unit)}" if unit else text
 
 
 def sparkline(shares: Sequence[float | None]) -> str:
@@ -115,10 +119,11 @@ def sparkline(shares: Sequence[float | None]) -> str:
     >>> sparkline([0.1, None, 0.4, 0.8])
     '▂ ▅█'
     """
-    top = max((share for share in shares if share is not None), default=0.0)
-    last = len(_BLOCKS) - 1
+    largest = max((share for share in shares if share is not None), default=0.0)
+    steps = len(_BLOCKS) - 1
 
     def block(share: float) -> str:
-        return _BLOCKS[max(0, round(share / top * last)) if top > 0.0 else 0]
+        # An unbiased share may be below zero.
+        return _BLOCKS[max(0, round(share / largest * steps)) if largest > 0.0 else 0]
 
     return "".join(" " if share is None else block(share) for share in shares)

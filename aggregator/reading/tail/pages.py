@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 KEYS = "123456789abcdefghijklmnoprstuvwxyz"
 """The keys of the visible queries. `q` ends the command."""
-OVERVIEW, MORE = "0\x1b", " "
-"""The keys of the overview, and the key that shows its next rows."""
+OVERVIEW = "0\x1b"
+"""The keys of the overview."""
+MORE = " "
+"""The key that shows the next rows of the overview."""
 
 
 @dataclass
