@@ -12,7 +12,7 @@ from aggregator.publishing.records.name_list import NameList, names_of
 from aggregator.publishing.records.number_answers import NumberAnswers
 from aggregator.publishing.records.rows import HitterRow
 from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
-from aggregator.reading.tail.rows import TailRow, SummaryQuantity, SummaryRow
+from aggregator.reading.tail.rows import SummaryQuantity, SummaryRow, TailRow
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 from oracles.query.settings import Window
