@@ -15,7 +15,7 @@ from benchmarks.discover_crowd import LETTERS, Crowd, DrawnSlots, plain
 from benchmarks.discover_methods import LISTED, pem, sfp
 from benchmarks.harness import ROOT, arguments, show, table_of, write_block
 from oracles.discover import Coding, Name, Search, Strings, cells, search
-from oracles.discover.slot_test import skewed_slots
+from oracles.discover.slot_forgery import skewed_slots
 from oracles.types import Floats, Ints
 
 PAGE = ROOT / "docs" / "unknown.md"

@@ -12,7 +12,7 @@ from aggregator.tallies.snapshot import Snapshot
 from oracles.discover import Maps, Name, Slots, search
 from oracles.discover.cell_hash import MAPS
 from oracles.discover.reach import smallest_share
-from oracles.discover.slot_test import skewed
+from oracles.discover.slot_forgery import skewed
 from oracles.query import Query
 
 
