@@ -25,11 +25,9 @@ from oracles.types import Flags, Floats, Ints
 if TYPE_CHECKING:
     from polars import DataFrame
 
-__all__ = ["Covariance", "Estimate", "Noise", "Pure", "change", "quantile"]
+__all__ = ["Covariance", "Estimate", "Noise", "Pure", "quantile"]
 
 _RANK_ERROR = 0.05
-_PANEL = 64
-"""Number of values above which the unchanged ones show the noise of a panel."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,9 +223,9 @@ class Estimate:
         # All shares of the truth sum to 1, so the smaller side has the smaller error.
         if 2 * len(positions) > size:
             complement = np.setdiff1d(np.arange(size), positions)
-            share, stderr, low, high = 0.0, 0.0, 0.0, 0.0
-            if len(complement):
-                share, stderr, low, high = self.of_set(complement)
+            if not len(complement):
+                return 1.0, 0.0, 1.0, 1.0
+            share, stderr, low, high = self.of_set(complement)
             return 1.0 - share, stderr, 1.0 - high, 1.0 - low
 
         share = float(self.shares[positions].sum())
@@ -289,49 +287,3 @@ class Estimate:
 
     def _positions(self, values: Sequence[int | str] | ArrayLike) -> Ints:
         return listing.positions(self.labels, values, len(self.shares))
-
-
-def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Floats, Floats]:
-    """Return the changes of all shares between two windows, and their standard errors.
-
-    In a `panel` clients repeat their answers. Only clients whose class changed, and those that came or went,
-    bring noise. The values that did not change show how much: the median measures it, so that large changes do
-    not hide small ones. Without a panel, or if too little is known, both errors count as independent. If clients
-    answer by tables, the two errors of a client whose class changed can be negatively correlated, which counts too.
-    """
-    shares = after.shares - before.shares
-    if not (before.n_independent and after.n_independent):
-        return shares, np.full(len(shares), np.nan)
-
-    independent_variance = before.noise.variance(before.shares) + after.noise.variance(after.shares)
-    size = len(shares)
-    fewest = min(before.n_independent, after.n_independent)
-    if panel and after.oracle.excludes:
-        independent_variance += _exclusion(after, fewest, before.shares, after.shares)
-    is_measurable = panel and size >= _PANEL and after.oracle.one_value
-    if not is_measurable or before.population is not None or after.population is not None:
-        return shares, np.sqrt(independent_variance)
-
-    # The median of the square of a normal deviate is 0.45494 times its variance. The factor allows for the error of
-    # a median of `size` values, 95% to one side: too small a variance would prove changes that are none.
-    panel_variance = (1.0 + 1.645 * np.sqrt(5.44 / size)) * float(np.median(shares**2)) / 0.45494
-    # With a smaller variance of the changed counts they are not normal, and the median says nothing.
-    if panel_variance * (fewest * after.oracle.gap) ** 2 < DENSE:
-        return shares, np.sqrt(independent_variance)
-
-    own_part = sum(max(e.noise.b, 0.0) * np.clip(e.shares, 0.0, 1.0) for e in (before, after))
-    rare_variance = min(before.noise.a + after.noise.a, panel_variance)
-    return shares, np.sqrt(np.minimum(rare_variance + own_part, independent_variance))
-
-
-def _exclusion(estimate: Estimate, n: int, before: Floats, after: Floats) -> Floats:
-    """Return the variance that a table adds to changes, if all `n` clients change their class.
-
-    The supports of a value in two windows have the covariance of the supports of two values in one report, because a
-    changed class moves to another bucket. It is zero for most oracles, and negative for grr and full.
-    """
-    law = replace(estimate, n_independent=n, population=None).covariance
-    f = np.clip(before, 0.0, 1.0) + np.clip(after, 0.0, 1.0)
-    # Only a negative covariance counts. A positive one would make errors smaller, which nobody has to believe.
-    extra: Floats = np.maximum(-2.0 * (law.flat + law.tilt * f), 0.0)
-    return extra
