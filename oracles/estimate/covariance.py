@@ -56,6 +56,7 @@ class Noise:
         z = quantile((1.0 - level) / 2.0)
         zz = z * z
         b = self.b + self.c
+        # Noise can bring an estimate so far below 0 that no f is within reach. The ends then meet.
         root = self.a * (1.0 + zz * self.c) + b * shares - self.c * shares**2 + zz * b * b / 4.0
         half = z * np.sqrt(np.maximum(root, 0.0))
         centre = shares + zz * b / 2.0

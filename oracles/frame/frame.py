@@ -8,14 +8,15 @@ import json
 import re
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from oracles.errors import FrameError, ParameterError, ReportError
+from oracles.errors import FrameError, ParameterError
+from oracles.frame.checks import MAX_GROUP, NONE, check_frame, check_group, check_id, is_whole_second
 from oracles.frame.frame_json import eight, group_of, malformed, members, reports_of
-from oracles.types import MAX_WIDTH, Reports
+from oracles.types import Reports
 
 if TYPE_CHECKING:
     from oracles.query.groups import Groups
@@ -49,14 +50,10 @@ HEADER_SIZE = _HEADER.size
 """Bytes of a binary frame before its reports."""
 _ID = 24
 _AFTER_ID = _ID + 8
-MAX_GROUP = 255
-"""The highest number of a group."""
 MAGIC = b"HBB1"
 """The first bytes of a binary frame."""
 _VERSION = 1
 _EMPTY_FRAME = "a frame without reports must be a tick"
-NONE = bytes(8)
-"""A digest or id of zeros, which stands for none."""
 TICK = _HEADER.pack(MAGIC, _VERSION, 0, 0, NONE, 0, NONE, 0, 0, 0)
 """A frame without query and reports. It only moves the log's clock."""
 
@@ -79,7 +76,7 @@ class Header(NamedTuple):
 class Frame:
     """A decoded frame. Its reports are a view of the bytes.
 
-    JSON does not state the width of a report. Then `n` is None and the reports are flat, until `shaped`. It names its
+    JSON does not state the width of a report, so `n` is None and the reports are flat, until `shaped`. It names its
     group, which only the query can number. `group_in` does it.
     """
 
@@ -99,16 +96,16 @@ class Frame:
 
     def shaped(self, width: int) -> "Frame":
         """Return the frame with reports of shape (n, width), or raise FrameError if they do not fit."""
-        if self.n is None:
-            n, remainder = divmod(len(self.reports), width)
-            if remainder:
-                raise malformed(f"{len(self.reports)} bytes are not a multiple of the query's report of {width} bytes")
-            rows = self.reports.reshape(n, width)
-            return Frame(self.digest, self.pane, self.id, n, rows, self.group, self.named_group)
-        own_width = self.reports.shape[1]
-        if own_width != width and not self.is_tick:
-            raise malformed(f"reports must have the query's {width} bytes, got {own_width}")
-        return self
+        if self.n is not None:
+            own_width = self.reports.shape[1]
+            if own_width != width and not self.is_tick:
+                raise malformed(f"reports must have the query's {width} bytes, got {own_width}")
+            return self
+
+        n, remainder = divmod(len(self.reports), width)
+        if remainder:
+            raise malformed(f"{len(self.reports)} bytes are not a multiple of the query's report of {width} bytes")
+        return replace(self, n=n, reports=self.reports.reshape(n, width))
 
     def group_in(self, groups: "Groups | None") -> int:
         """Return the number of the frame's group among those of its query.
@@ -137,8 +134,8 @@ def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None, 
     >>> len(frame), decode(frame).n
     (42, 2)
     """
-    _check(digest, pane, reports, id)
-    _check_group(group)
+    check_frame(digest, pane, reports, id)
+    check_group(group)
     n, width = reports.shape
     header = _HEADER.pack(MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, group, 0)
     return b"".join((header, np.ascontiguousarray(reports).data))
@@ -162,8 +159,8 @@ def blank(
     """
     data = np.empty(HEADER_SIZE + n * width, np.uint8)
     reports = data[HEADER_SIZE:].reshape(n, width)
-    _check(digest, pane, reports, id)
-    _check_group(group)
+    check_frame(digest, pane, reports, id)
+    check_group(group)
     _HEADER.pack_into(data.data, 0, MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, group, 0)
     return data.data, reports
 
@@ -177,7 +174,7 @@ def encode_json(
     group: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return the frame as JSON, for channels that cannot carry binary data. A group has its name and its value."""
-    _check(digest, pane, reports, id)
+    check_frame(digest, pane, reports, id)
     fields: dict[str, Any] = {"digest": digest.hex(), "pane": int(pane)}
     if id is not None:
         fields["id"] = id.hex()
@@ -202,6 +199,7 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
         return _parse(data)
     if size < HEADER_SIZE:
         raise malformed(f"a header needs {HEADER_SIZE} bytes, got {size}")
+
     _, version, flags, width, digest, pane, name, n, group, reserved = _HEADER.unpack_from(data)
     if version != _VERSION or flags or reserved:
         raise malformed(
@@ -212,10 +210,12 @@ def decode(data: bytes | bytearray | memoryview | None, limit: int = MAX_FRAME) 
     if size != HEADER_SIZE + n * width:
         length = HEADER_SIZE + n * width
         raise malformed(f"{n} reports of {width} bytes need a frame of {length} bytes, got {size}")
+
     if not n:
         if digest == NONE and not group:
             return _TICK
         raise malformed(_EMPTY_FRAME if digest != NONE else f"a tick must have no group, got {group}")
+    # Any number of reports of 0 bytes fits the length, so a bare header could claim four billion of them.
     if not width:
         raise malformed(f"a report needs at least 1 byte, got {n} reports of 0 bytes")
     reports: Reports = np.ndarray((n, width), np.uint8, data, HEADER_SIZE)
@@ -264,7 +264,7 @@ def partition_of(id: bytes, partitions: int) -> int:  # noqa: A002 - its public 
     >>> partition_of(bytes.fromhex("0102030405060708"), 12)
     9
     """
-    _check_id(id)
+    check_id(id)
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, got {partitions}")
     return int.from_bytes(id, "little") % partitions
@@ -285,44 +285,19 @@ def _parse(data: bytes | memoryview) -> Frame:
             f"a frame must start with {MAGIC.decode()} or be JSON, "
             f"got {len(data)} bytes that start with {list(data[:4])}"
         )
+
     fields = members(bytes(data))
-    digest, reports = eight(fields, "digest"), reports_of(fields)
+    digest = eight(fields, "digest")
+    reports = reports_of(fields)
     if not len(reports):
         if digest == NONE:
             return _TICK
         raise malformed(_EMPTY_FRAME)
+
+    # JSON's true is an int to Python.
     pane = fields["pane"]
-    if type(pane) is not int or not _whole_second(pane):
+    if type(pane) is not int or not is_whole_second(pane):
         raise malformed("pane must be an integer of 64 bits")
     name = eight(fields, "id") if "id" in fields else NONE
     named_group = group_of(fields) if "group" in fields else None
     return Frame(digest, pane, None if name == NONE else name, None, reports, 0, named_group)
-
-
-def _check(digest: bytes, pane: int, reports: Reports, name: bytes | None) -> None:
-    """Raise an error if no frame can hold these values, before a frame is sent."""
-    if not isinstance(digest, bytes) or len(digest) != 8:
-        raise ParameterError(f"a digest must be 8 bytes, got {digest!r}")
-    if isinstance(pane, bool) or not isinstance(pane, int | np.integer) or not _whole_second(int(pane)):
-        raise ParameterError(f"a pane must be a whole second that fits in 64 bits, got {pane!r}")
-    if name is not None:
-        _check_id(name)
-    if not isinstance(reports, np.ndarray) or reports.dtype != np.uint8 or reports.ndim != 2:
-        raise ReportError("reports must be a NumPy array of uint8 with shape (n, width)")
-    n, width = reports.shape
-    if not 1 <= width <= MAX_WIDTH or n >= 1 << 32:
-        raise ReportError(f"a frame must hold fewer than 2^32 reports of 1 to {MAX_WIDTH} bytes, got {n} of {width}")
-
-
-def _check_group(group: int) -> None:
-    if isinstance(group, bool) or not isinstance(group, int | np.integer) or not 0 <= group <= MAX_GROUP:
-        raise ParameterError(f"a group must be a whole number from 0 to {MAX_GROUP}, got {group!r}")
-
-
-def _check_id(name: bytes) -> None:
-    if not isinstance(name, bytes) or len(name) != 8 or name == NONE:
-        raise ParameterError(f"an id must be 8 bytes, not all zero, got {name!r}")
-
-
-def _whole_second(pane: int) -> bool:
-    return -(1 << 63) <= pane < 1 << 63

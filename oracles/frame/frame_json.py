@@ -20,20 +20,22 @@ _MOST_COLONS = len(_MAY) + 1
 def members(text: bytes) -> dict[str, Any]:
     """Return the members of a frame's object.
 
-    No key or value of a frame holds a bracket, a brace or a colon. So the number of colons is the number of keys,
-    including that in a group and repeated ones, of which the parser would keep the last. A deeply nested object is
-    refused before it is parsed.
+    The number of colons is the number of keys, including that in a group and repeated ones, because no key or value of
+    a frame holds a bracket, a brace or a colon. The parser would keep the last of repeated keys. A deeply nested object
+    is refused before it is parsed.
     """
     colons = text.count(b":")
     if colons > _MOST_COLONS or b"[" in text or max(text.count(b"{"), text.count(b"}")) > 2:
         raise malformed(
             f"JSON must have no list, at most 2 objects and at most {_MOST_COLONS} colons, got {colons} colons"
         )
+
     parser = _parser()
     try:
         fields: dict[str, Any] = parser.loads(text)
     except parser.JSONDecodeError as error:
         raise malformed(f"JSON: {error}") from None
+
     group = fields.get("group")
     inner = len(group) if type(group) is dict else 0
     if not _KEYS <= fields.keys() <= _MAY or len(fields) + inner != colons:
@@ -70,6 +72,7 @@ def reports_of(fields: dict[str, Any]) -> Reports:
         raw = binascii.a2b_base64(text)
     except ValueError as error:
         raise malformed(f"reports, {len(text)} characters, are not base64: {error}") from None
+    # Other forms of the same bytes (no padding, white space) would make two messages of one frame.
     if binascii.b2a_base64(raw, newline=False) != text.encode():
         raise malformed(f"reports, {len(text)} characters, are not base64 in its standard form with padding")
     return np.frombuffer(raw, np.uint8)

@@ -87,6 +87,7 @@ class Mechanism(ABC):
             raise ReportError("reports must be a NumPy array of uint8")
         if reports.ndim != 2 or reports.shape[1] != self.width:
             raise ReportError(f"reports must have shape (n, {self.width}), got {reports.shape}")
+        # Kernels in C read the memory row by row. Of a view with gaps they would read other bytes.
         return np.ascontiguousarray(reports)
 
 
@@ -185,6 +186,7 @@ class Oracle(Pure, Mechanism):
 
     def bound(self, classes: int) -> float:
         """Return the epsilon of all answers of a round together, for a client that uses at most so many classes."""
+        # A table is one noise for all classes, so its bound is no sum over them.
         if self.tables is not None:
             return self.tables.bound_of(classes)
         return self.epsilon * min(classes, self.classes)
