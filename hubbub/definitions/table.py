@@ -6,7 +6,7 @@ from typing import Any
 
 from oracles.query import Query, parse
 from oracles.query.domain import Domain, Ranges, Sets
-from oracles.query.settings import Threshold, Window, quantile_name
+from oracles.query.settings import quantile_name
 
 TIMES = ("from", "until")
 """The keys whose values are times."""
@@ -19,14 +19,14 @@ def dump(query: Query) -> dict[str, Any]:
         "pane": f"{query.pane}s",
         "lateness": f"{query.lateness}s",
         "skew": f"{query.skew}s",
-        "windows": [_window_text(window) for window in query.windows],
+        "windows": [window.text for window in query.windows],
         "period": f"{query.period}s",
         "emit_every": "never" if query.emit_every is None else f"{query.emit_every}s",
         **({"methods": list(query.methods)} if query.methods else {}),
         "fallback": query.fallback,
         "publish": "all" if query.publish is None else query.publish,
         "crowd": query.crowd,
-        "threshold": {quantile_name(share): limit for share, limit in query.limits} or _threshold_text(query.threshold),
+        "threshold": {quantile_name(share): limit for share, limit in query.limits} or query.threshold.in_file,
         "require_id": query.require_id,
         "family_error": query.family_error,
         "alerts_a_day": query.alerts_a_day,
@@ -47,7 +47,7 @@ def dump(query: Query) -> dict[str, Any]:
         table["other"] = query.other
     if query.domain is not None:
         return table | {
-            "domain": _domain(query.domain),
+            "domain": query.domain.in_file,
             "oracle": query.oracle_names[0],
             "sets": _sets(query.sets, query.domain),
             **({"ranges": _ranges(query.ranges)} if query.ranges else {}),
@@ -55,7 +55,7 @@ def dump(query: Query) -> dict[str, Any]:
     names = query.oracle_names
     ranges = {a.name: _ranges(a.ranges) for a in query.attributes if a.ranges}
     return table | {
-        "attributes": {attribute.name: _domain(attribute.domain) for attribute in query.singles},
+        "attributes": {attribute.name: attribute.domain.in_file for attribute in query.singles},
         **({"pairs": query.pairs} if query.pairs else {}),
         "solution": query.solution,
         "oracle": names[0] if len(set(names)) == 1 else list(names),
@@ -81,32 +81,12 @@ def _groups(query: Query) -> dict[str, Any]:
     return {**groups, "weights": dict(zip(query.groups.values, query.weights, strict=True))}
 
 
-def _window_text(window: Window) -> str:
-    if window.kind == "all":
-        return "all"
-    return f"{window.size}s" if window.size == window.step else f"{window.size}s/{window.step}s"
-
-
-def _threshold_text(threshold: Threshold) -> Any:
-    kinds = {"significance": "significance", "share": threshold.value, "count": {"count": int(threshold.value)}}
-    return kinds[threshold.kind]
-
-
 def _search(query: Query) -> dict[str, Any]:
     """Return the keys that only queries of unknown strings have."""
     if query.domain is None or query.domain.discovery is None:
         return {}
     normal = query.domain.discovery.coding.normal
     return {"normal": normal, "known": list(query.known), "search": f"{query.search}s"}
-
-
-def _domain(domain: Domain) -> Any:
-    if domain.discovery is not None:
-        return domain.discovery.table
-    if domain.scale is not None:
-        scale, unit = domain.scale, {} if domain.unit is None else {"unit": domain.unit}
-        return {"low": scale.low, "high": scale.high, "bins": scale.bins, "scale": scale.kind, **unit}
-    return domain.named if domain.values is None else list(domain.values)
 
 
 def _ranges(ranges: Ranges) -> dict[str, list[float]]:

@@ -227,10 +227,10 @@ class Query:
         """All settings that give a report its meaning, as canonical JSON."""
         meaning: dict[str, Any] = {"format": 1, "name": self.name, "epsilon": self.epsilon, "pane": self.pane}
         if self.domain is not None:
-            meaning |= _meaning(self.domain) | {"oracle": self.oracle_names[0]}
+            meaning |= self.domain.meaning | {"oracle": self.oracle_names[0]}
         else:
             names = [attribute.name for attribute in self.attributes]
-            meaning["attributes"] = {attribute.name: _meaning(attribute.domain) for attribute in self.singles}
+            meaning["attributes"] = {attribute.name: attribute.domain.meaning for attribute in self.singles}
             meaning["oracle"] = dict(zip(names, self.oracle_names, strict=True))
             meaning["solution"] = self.solution
         if self.pairs:
@@ -245,12 +245,3 @@ class Query:
     def digest(self) -> bytes:
         """8 bytes that change if the meaning of a report changes."""
         return sha256(self.canonical.encode()).digest()[:8]
-
-
-def _meaning(domain: Domain) -> dict[str, Any]:
-    if domain.discovery is not None:
-        return {"domain": domain.discovery.meaning}
-    if domain.scale is not None:
-        scale = domain.scale
-        return {"domain": {"bins": scale.bins, "high": scale.high, "low": scale.low, "scale": scale.kind}}
-    return {"domain": domain.named if domain.values is None else domain.values, "other": domain.other}

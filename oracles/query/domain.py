@@ -57,6 +57,26 @@ class Domain:
         return cls(None, 1 << discovery.cells, False, discovery=discovery)
 
     @property
+    def in_file(self) -> Any:
+        """The domain as a query file has it, with all defaults, and with the values of its file."""
+        if self.discovery is not None:
+            return self.discovery.table
+        if self.scale is None:
+            return self.named if self.values is None else list(self.values)
+
+        table = {"low": self.scale.low, "high": self.scale.high, "bins": self.scale.bins, "scale": self.scale.kind}
+        return table if self.unit is None else {**table, "unit": self.unit}
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """The settings that the digest covers. The unit of numbers is for people only."""
+        if self.discovery is not None:
+            return {"domain": self.discovery.meaning}
+        if self.scale is not None:
+            return {"domain": {key: value for key, value in self.in_file.items() if key != "unit"}}
+        return {"domain": self.in_file, "other": self.other}
+
+    @property
     def named(self) -> int:
         """Number of values without "(other)"."""
         return self.size - self.other

@@ -55,11 +55,13 @@ def nearest(word: str, words: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for values, in words and in code, with the conversion of a valid value."""
+    """A rule for values, in words and in code, with the conversion of a valid value and the way back."""
 
     valid: str
     holds: Callable[[Any], bool]
     convert: Callable[[Any], Any] = lambda value: value
+    dump: Callable[[Any], Any] = lambda value: value
+    """Function that returns a converted value as a query file has it."""
 
     def __call__(self, value: object, at: Place) -> Any:
         if not self.holds(value):
@@ -90,6 +92,7 @@ def instead(rule: Rule, word: str, meaning: Any) -> Rule:
         f'{rule.valid}, or "{word}"',
         lambda value: value == word or rule.holds(value),
         lambda value: meaning if value == word else rule.convert(value),
+        lambda value: word if value == meaning else rule.dump(value),
     )
 
 
@@ -105,6 +108,7 @@ def duration(least: int) -> Rule:
         f'a duration such as "10s", "1m", "2h" or "1d", from {least}s to {MAX_SECONDS // 86_400}d',
         lambda value: (length := seconds(value)) is not None and length >= least,
         seconds,
+        lambda length: None if length is None else f"{length}s",
     )
 
 
@@ -168,6 +172,13 @@ class Window:
     size: int
     step: int
 
+    @property
+    def text(self) -> str:
+        """The window as a query file has it."""
+        if self.kind == "all":
+            return "all"
+        return f"{self.size}s" if self.size == self.step else f"{self.size}s/{self.step}s"
+
 
 @dataclass(frozen=True)
 class Threshold:
@@ -182,6 +193,13 @@ class Threshold:
             return None
         return self.value if self.kind == "share" else min(1.0, self.value / n)
 
+    @property
+    def in_file(self) -> str | float | dict[str, int]:
+        """The threshold as a query file has it."""
+        if self.kind == "count":
+            return {"count": int(self.value)}
+        return self.value if self.kind == "share" else "significance"
+
 
 ANSWERS = ("life", "once", "fresh")
 """Ways in which a client repeats itself."""
@@ -192,7 +210,7 @@ _METHOD = choice(*(name for name in METHODS if name != BASE))
 """Methods that a query can name. The unbiased shares are always there."""
 _FALLBACK = choice(*(name for name, row in METHODS.items() if name != BASE and not row.fits_a_prior))
 """Methods that can replace a rejected prior: all that fit none."""
-_POSITIVE = whole("a whole number of at least 1", 1)
+POSITIVE = whole("a whole number of at least 1", 1)
 KEYS: dict[str, tuple[Rule, Any]] = {
     "epsilon": (number(f"above 0 and at most {MAX_EPSILON:g}", lambda value: 0 < value <= MAX_EPSILON), REQUIRED),
     "pane": (duration(1), REQUIRED),
@@ -202,13 +220,13 @@ KEYS: dict[str, tuple[Rule, Any]] = {
     "until": (INSTANT, None),
     "emit_every": (instead(duration(1), "never", None), 2),
     "fallback": (_FALLBACK, NORM_SUB),
-    "crowd": (_POSITIVE, 50),
-    "publish": (instead(_POSITIVE, "all", None), 100),
+    "crowd": (POSITIVE, 50),
+    "publish": (instead(POSITIVE, "all", None), 100),
     "other": (FLAG, None),
     "require_id": (FLAG, False),
     "family_error": (number("above 0 and below 1", lambda value: 0 < value < 1), 0.05),
     "alerts_a_day": (number("above 0", lambda value: value > 0), 1.0),
-    "max_ids": (_POSITIVE, 250_000),
+    "max_ids": (POSITIVE, 250_000),
     "renew": (duration(1), None),
     "season": (duration(1), None),
     "buckets": (Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS), None),
@@ -299,6 +317,6 @@ def quantile_of(name: str) -> float | None:
 
 def read_threshold(value: object, at: Place) -> Threshold:
     if isinstance(value, dict) and value:
-        return Threshold("count", _POSITIVE(table(value, at, ("count",))["count"], at / "count"))
+        return Threshold("count", POSITIVE(table(value, at, ("count",))["count"], at / "count"))
     threshold: Threshold = _THRESHOLD(value, at)
     return threshold
