@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from aggregator.plan.outlook import people, percent
 from oracles.errors import ParameterError
 from oracles.mechanisms import NEWEST, automatic
-from oracles.query.oracle_keys import MOST_PAIRS
+from oracles.query.answers import MOST_PAIRS
 
 _SIZES = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 SHARE = 0.01

@@ -12,10 +12,10 @@ from oracles.mechanisms import EACH, TABLE
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.mechanisms.tally import RecordTally, ValueTally
 from oracles.multi.attributes import Multi
+from oracles.query.answers import Attribute
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.groups import Groups
 from oracles.query.lifetime import times
-from oracles.query.oracle_keys import Attribute
 from oracles.query.settings import Threshold, Window
 
 _DAY = 86_400

@@ -275,7 +275,7 @@ def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def read_sets(value: object, at: Place, domain: Domain) -> Sets:
+def sets_of(value: object, at: Place, domain: Domain) -> Sets:
     """Return the sets of a table. Each is a list of distinct values of the domain."""
     if domain.scale is not None and value:
         raise at.error("must be absent: sets are for values, and ranges for numbers")
@@ -284,7 +284,7 @@ def read_sets(value: object, at: Place, domain: Domain) -> Sets:
     return tuple((name, tuple(sorted(sets[name]))) for name in sorted(sets))
 
 
-def read_ranges(value: object, at: Place, domain: Domain) -> Ranges:
+def ranges_of(value: object, at: Place, domain: Domain) -> Ranges:
     """Return the ranges of a table. Each is a list of two numbers, with at least one whole bin between them."""
     if domain.scale is None:
         if value:

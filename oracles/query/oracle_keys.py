@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,8 @@ from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import MOST
 from oracles.multi import ADAPTIVE, multi
 from oracles.multi.attributes import Multi
-from oracles.query.domain import Domain, Ranges, Sets, read_domain, read_ranges, read_sets
+from oracles.query.answers import MOST_PAIRS, PAIR_MARK, Attribute, Pair
+from oracles.query.domain import Domain, ranges_of, read_domain, sets_of
 from oracles.query.lifetime import times
 from oracles.query.settings import Place, Rule, choice, number, shown, table, whole
 from oracles.query.strings import ORACLES_OF_CELLS, read_discovery
@@ -31,26 +31,6 @@ _EACH = Rule(
 
 _oracle = lru_cache(maxsize=1 << 10)(oracle)
 """The oracle with these settings. Many queries share one, because an oracle does not change."""
-
-
-Pair = tuple[int, int]
-"""Numbers of two attributes, in the order of the pair."""
-PAIR_MARK = "*"
-"""Mark between the two names of a pair. No name of an attribute has it."""
-MOST_PAIRS = 4_096
-"""Most pairs of values of a pair. Its record holds all of them."""
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """One of several answers that a client gives together, or a pair of two such answers."""
-
-    name: str
-    domain: Domain
-    sets: Sets = ()
-    ranges: Ranges = ()
-    pair: Pair | None = None
-    """Numbers of the two attributes of a pair, or None for a single attribute."""
 
 
 @contextmanager
@@ -102,8 +82,8 @@ def read_one(keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSe
     return {
         **read_oracle(keys, at, domain, ask),
         "domain": domain,
-        "sets": read_sets(keys.get("sets", {}), at / "sets", domain),
-        "ranges": read_ranges(keys.get("ranges", {}), at / "ranges", domain),
+        "sets": sets_of(keys.get("sets", {}), at / "sets", domain),
+        "ranges": ranges_of(keys.get("ranges", {}), at / "ranges", domain),
         "attributes": (),
         "solution": None,
     }
@@ -203,8 +183,8 @@ def read_several(keys: dict[str, Any], at: Place, folder: Path | None, ask: Orac
         Attribute(
             name,
             domain,
-            read_sets(sets.get(name, {}), at / "sets" / name, domain),
-            read_ranges(ranges.get(name, {}), at / "ranges" / name, domain),
+            sets_of(sets.get(name, {}), at / "sets" / name, domain),
+            ranges_of(ranges.get(name, {}), at / "ranges" / name, domain),
         )
         for name, domain in domains.items()
     ]
