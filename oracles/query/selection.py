@@ -1,0 +1,220 @@
+"""Keys of a query that choose its oracle: its name, the budget, the noise and the tables."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from oracles.discover import Slots, Strings
+from oracles.errors import ParameterError
+from oracles.mechanisms import (
+    EACH,
+    NEWEST,
+    NUMBER_ORACLES,
+    ORACLES,
+    TABLE,
+    WITH_TABLE,
+    automatic,
+    chance,
+    oracle,
+    with_noise,
+)
+from oracles.mechanisms.protocol import Oracle
+from oracles.mechanisms.table import MOST
+from oracles.multi import ADAPTIVE, multi
+from oracles.multi.attributes import Multi
+from oracles.query.domain import Domain
+from oracles.query.draft import Draft
+from oracles.query.lifetime import Make, times
+from oracles.query.settings import Place, Rule, choice, number, table, whole
+from oracles.query.strings import ORACLES_OF_CELLS
+
+_ORACLE = choice(*ORACLES, *NUMBER_ORACLES, "auto")
+_POINTS = whole(f"a whole number from 1 to {MOST}", 1, MOST)
+_TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
+_EACH = Rule(
+    "the name of an oracle, or a list with that of each attribute",
+    lambda value: all(isinstance(name, str) for name in (value if isinstance(value, list) else [value])),
+)
+
+
+_oracle = lru_cache(maxsize=1 << 10)(oracle)
+"""The oracle with these settings. Many queries share one, because an oracle does not change."""
+
+
+class Selection(NamedTuple):
+    """The oracle of a query, and the function that makes the oracle of other settings."""
+
+    oracle: Oracle | Multi
+    names: tuple[str, ...]
+    """Names of the encoders, never `auto` or `adaptive`."""
+    encoders: Sequence[Oracle]
+    """Oracle of each attribute, or of the one answer."""
+    make: Make
+
+
+def record_epsilon(draft: Draft) -> float:
+    """Return the epsilon of a whole record. That of rsfd is larger, because one attribute hides among fake ones."""
+    epsilon: float = draft["epsilon"]
+    return chance.amplified(epsilon, len(draft["attributes"])) if draft["solution"] == "rsfd" else epsilon
+
+
+def read_budget(draft: Draft) -> float:
+    """Return the epsilon that a client may spend, at least that of one record."""
+    epsilon = record_epsilon(draft)
+    rule = number(f"of at least the epsilon of one record ({epsilon})", lambda value: value >= epsilon)
+    budget: float = draft.read("budget", rule, 4 * epsilon)
+    return budget
+
+
+def read_points(draft: Draft) -> int | dict[int, int] | None:
+    """Return the t of the table of the one answer, or of each attribute that has one, by its number."""
+    if not draft["attributes"]:
+        return draft.read("table", _POINTS, None) if "table" in draft else None
+
+    names = [*draft["attributes"], *(pair.name for pair in draft["pairs"])]
+    place = draft.at("table")
+    points = table(draft.table.get("table", {}), place, names)
+    return {names.index(name): _POINTS(value, place / name) for name, value in points.items()}
+
+
+def read_oracle(draft: Draft) -> Selection:
+    """Return the oracle. It needs the domains, the budget, the noise and the tables."""
+    make = _several_maker(draft) if draft["attributes"] else _one_maker(draft)
+    fault = next((key for key in ("table", "buckets") if key in draft), "oracle")
+    with _refusals(draft.at(fault)):
+        oracle = make()
+
+    encoders = oracle.encoders if isinstance(oracle, Multi) else (oracle,)
+    _check_table(draft, encoders)
+    if not isinstance(oracle, Multi):
+        return Selection(_hashed(draft, oracle), (oracle.name,), encoders, make)
+    return Selection(oracle, oracle.names, encoders, make)
+
+
+def open_keys(draft: Draft) -> frozenset[str]:
+    """Return the keys that decide about reports and that the file leaves open."""
+    keys = {key for key in ("noise", "table") if key not in draft}
+    if "domain" in draft and draft.table.get("oracle", "auto") == "auto":
+        keys |= {"oracle", "buckets"}
+    return frozenset(keys)
+
+
+def _one_maker(draft: Draft) -> Make:
+    """Return the function that makes the oracle of the one answer."""
+    name = _name_for(draft["domain"], draft.read("oracle", _ORACLE, "auto"), draft.at("oracle"))
+    epsilon = draft["epsilon"]
+    budget = draft["budget"]
+    is_each = draft["noise"] == EACH or (draft["noise"] is None and draft.edition == 1)
+    if name == "auto" and draft["answers"] == "life" and is_each and times(budget, epsilon) < 2:
+        raise draft.error(
+            "answers",
+            f'"life" charges at least 2 epsilon = {2 * epsilon:g}, above the budget of {budget:g}; '
+            f'use budget = {2 * epsilon:g}, or epsilon = {budget / 2:g}, or answers = "once" or "fresh"',
+        )
+    return partial(_one, draft, oracle=name, buckets=draft["buckets"], epsilon=epsilon)
+
+
+def _one(draft: Draft, oracle: str, buckets: int | None, epsilon: float) -> Oracle:
+    """Return the oracle of one answer."""
+    if oracle == "auto" and buckets is None:
+        return _automatic(draft, epsilon)
+
+    make = partial(_oracle, oracle, epsilon=epsilon, size=draft["domain"].size, buckets=buckets)
+    return with_noise(make(), _resolved_noise(draft), draft["table"], lambda t: make(table=t))
+
+
+def _automatic(draft: Draft, epsilon: float) -> Oracle:
+    """Return the oracle that "auto" chooses. Answers for life must fit the budget."""
+    domain = draft["domain"]
+    noise = draft["noise"]
+    most = draft["budget"] if draft["answers"] == "life" or noise == TABLE else None
+    choose = partial(automatic, epsilon, domain.size, budget=most, table=draft["table"])
+    if domain.discovery is None:
+        return choose(classes=None if most is None else times(most, epsilon), edition=draft.edition, noise=noise)
+
+    # Unknown strings are younger than edition 2, so all editions choose alike.
+    noise = noise or (EACH if draft.edition == 1 else None)
+    return choose(classes=None, edition=NEWEST, noise=noise, among=ORACLES_OF_CELLS)
+
+
+def _hashed(draft: Draft, cell: Oracle) -> Oracle | Multi:
+    """Return the oracle of unknown strings from that of their cells. Other oracles stay."""
+    discovery = draft["domain"].discovery
+    if discovery is None:
+        return cell
+    # The digest keys the hash, and it needs the whole query. Until then the key is zero.
+    return Slots(Strings(discovery.coding, discovery.cells, bytes(8)), lambda _: cell)
+
+
+def _several_maker(draft: Draft) -> Make:
+    """Return the function that makes the oracle of several attributes."""
+    # A definition in a topic names the oracle that "adaptive" chose when it was written.
+    names = draft.read("oracle", _EACH if draft.folder is None else _TEXT, ADAPTIVE)
+    domains = list(draft["attributes"].values())
+    if any(domain.scale is not None for domain in domains):
+        names = _names_for(domains, names, draft)
+    return partial(
+        multi,
+        draft["solution"],
+        sizes=[domain.size for domain in domains],
+        epsilon=draft["epsilon"],
+        oracle=names,
+        buckets=draft["buckets"],
+        noise=_resolved_noise(draft),
+        tables=draft["table"],
+        pairs=[attribute.pair for attribute in draft["pairs"]],
+    )
+
+
+def _resolved_noise(draft: Draft) -> str:
+    """Return the noise of an oracle that can have a table."""
+    by_default = TABLE if draft.edition > 1 and draft["answers"] == "life" else EACH
+    return draft["noise"] or by_default
+
+
+def _name_for(domain: Domain, name: str, at: Place) -> str:
+    """Return the oracle of a domain. Numbers have one that values do not have."""
+    (of_numbers,) = NUMBER_ORACLES
+    if domain.scale is not None and name not in (of_numbers, "auto"):
+        raise at.error(f'must be "{of_numbers}" or "auto" for numbers, got {name!r}')
+    if domain.discovery is not None and name not in (*ORACLES_OF_CELLS, "auto"):
+        raise at.error(f'must be one of {", ".join(ORACLES_OF_CELLS)} or "auto" for unknown strings, got {name!r}')
+    if domain.scale is None and name == of_numbers:
+        raise at.error(f'"{of_numbers}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle')
+    return name if domain.scale is None else of_numbers
+
+
+def _names_for(domains: list[Domain], names: str | list[str], draft: Draft) -> list[str]:
+    """Return the oracle of each attribute, if some are numbers."""
+    if draft["solution"] == "rsfd":
+        raise draft.error("solution", 'must be "smp" or "spl" if an attribute is a number, got "rsfd"')
+    names = [names] * len(domains) if isinstance(names, str) else names
+    if len(names) != len(domains):
+        raise draft.error("oracle", f"must name one oracle, or one for each of {len(domains)} attributes")
+    (of_numbers,) = NUMBER_ORACLES
+    return [of_numbers if domain.scale is not None else name for domain, name in zip(domains, names, strict=True)]
+
+
+def _check_table(draft: Draft, encoders: Sequence[Oracle]) -> None:
+    """Refuse a table for oracles that have none."""
+    if any(encoder.tables is not None for encoder in encoders):
+        return
+    if draft["table"]:
+        raise draft.error("table", f'needs noise = "{TABLE}", and an oracle with at most {MOST} buckets or values')
+    if draft["noise"] == TABLE:
+        names = ", ".join(dict.fromkeys(encoder.name for encoder in encoders))
+        raise draft.error(
+            "noise",
+            f'"{TABLE}" needs an oracle with at most {MOST} buckets or values ({", ".join(sorted(WITH_TABLE))}), '
+            f'got {names}; use noise = "{EACH}", or name an oracle and `buckets`',
+        )
+
+
+@contextmanager
+def _refusals(at: Place) -> Iterator[None]:
+    """Turn an oracle's ParameterError into a QueryError with file and key."""
+    try:
+        yield
+    except ParameterError as error:
+        raise at.error(str(error)) from error
