@@ -11,7 +11,7 @@ from oracles.discover import Slots
 from oracles.mechanisms import EDITION, NEWEST, NOISES
 from oracles.query.definition import Query
 from oracles.query.footprint import check_sizes, tally_cells
-from oracles.query.groups import read_groups
+from oracles.query.groups import read_groups, read_weights
 from oracles.query.lifetime import check_lifetime
 from oracles.query.oracle_keys import OracleSettings, read_one, read_several, read_strings
 from oracles.query.settings import (
@@ -136,7 +136,8 @@ def _query(name: str, value: object, at: Place, folder: Path | None, edition: in
     if domain is not None and discovery is None:  # a search compares no windows with earlier ones
         values = domain.size
     of = "domain" if domain is not None else "attributes"
-    groups, weights = read_groups(keys, at)
+    groups = read_groups(keys["groups"], at / "groups") if "groups" in keys else None
+    weights = read_weights(keys["weights"], at / "weights", groups) if "weights" in keys else None
     check_sizes(tally_cells(oracle_settings["oracle"].state_size, groups), values, windows, at, of)
     if answers == "life" and not standing:
         check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")

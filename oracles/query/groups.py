@@ -5,10 +5,8 @@ group, or with a value that is not in the list, are of group 0.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from oracles.errors import ParameterError
 from oracles.query.settings import NAME, Place, Rule, number, several, table
@@ -63,29 +61,25 @@ _VALUE = Rule(
 _WEIGHT = number("from 0 to 1", lambda value: 0 <= value <= 1)
 
 
-def read_groups(keys: Mapping[str, Any], at: Place) -> tuple[Groups | None, tuple[float, ...] | None]:
-    """Return the groups of a query's table and their weights, each None if the table lacks it."""
-    if "groups" not in keys:
-        if "weights" in keys:
-            raise (at / "weights").error("must be absent without groups: they are the known shares of the groups")
-        return None, None
-    at_groups = at / "groups"
-    names = table(keys["groups"], at_groups)
+def read_groups(value: object, at: Place) -> Groups:
+    """Return the groups of a table with one name and its values."""
+    names = table(value, at)
     if len(names) != 1:
-        raise at_groups.error(
+        raise at.error(
             f"must have exactly one name, such as {{ platform = [...] }}, got {len(names)}. "
             "For two attributes list their combinations as values"
         )
     [(name, listed)] = names.items()
-    values = several(listed, at_groups / name, _VALUE)
+    values = several(listed, at / name, _VALUE)
     if len(values) > MAX_VALUES:
-        raise (at_groups / name).error(f"must have at most {MAX_VALUES} values, got {len(values):,}")
-    groups = Groups(name, values)
-    return groups, _read_weights(keys["weights"], at / "weights", groups) if "weights" in keys else None
+        raise (at / name).error(f"must have at most {MAX_VALUES} values, got {len(values):,}")
+    return Groups(name, values)
 
 
-def _read_weights(value: object, at: Place, groups: Groups) -> tuple[float, ...]:
+def read_weights(value: object, at: Place, groups: Groups | None) -> tuple[float, ...]:
     """Return the weight of each value in the order of the values. A value without a weight has 0."""
+    if groups is None:
+        raise at.error("must be absent without groups: they are the known shares of the groups")
     weights = {name: _WEIGHT(weight, at / name) for name, weight in table(value, at, groups.values).items()}
     total = math.fsum(weights.values())
     if abs(total - 1.0) > _SLACK:

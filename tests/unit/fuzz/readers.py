@@ -406,6 +406,7 @@ READERS = (
             "oracles.query.settings:read_quantiles",
             "oracles.query.settings:read_limits",
             "oracles.query.groups:read_groups",
+            "oracles.query.groups:read_weights",
             "oracles.query.draft:Draft.read",
             "oracles.query.draft:Key.read",
             "oracles.query.answers:read_answer",

@@ -1,0 +1,222 @@
+"""Keys of a query that say what its clients answer, and by which oracle."""
+
+from typing import TYPE_CHECKING, Any
+
+from oracles.mechanisms import NOISES
+from oracles.query import answers, selection, settings, strings
+from oracles.query.domain import Domain, Ranges, Sets
+from oracles.query.draft import Draft, Key
+from oracles.query.groups import read_groups, read_weights
+from oracles.query.settings import FLAG, Rule, choice
+
+if TYPE_CHECKING:
+    from oracles.query import Query
+
+_BUCKETS = tuple(1 << rows for rows in range(1, 9))
+_NO_GROUPS = "a query of unknown strings has no groups"
+
+
+def _quantiles(draft: Draft) -> tuple[float, ...]:
+    if any(domain.scale is not None for domain in draft.domains):
+        return settings.read_quantiles(draft.table.get("quantiles", list(settings.QUANTILES)), draft.at("quantiles"))
+    if "quantiles" in draft:
+        raise draft.error("quantiles", "must be absent: no answer of this query is a number")
+    return ()
+
+
+def _known(draft: Draft) -> tuple[str, ...]:
+    if not draft.has_strings:
+        return ()
+    return strings.read_known(draft.table.get("known", []), draft.at("known"), draft["domain"].discovery)
+
+
+def _search(draft: Draft) -> int | None:
+    if not draft.has_strings:
+        return None
+    return strings.read_search(draft.table.get("search"), draft.at("search"), draft["pane"], draft.longest)
+
+
+def _oracle_in_file(query: "Query") -> str | list[str]:
+    names = query.oracle_names
+    return names[0] if len(set(names)) == 1 else list(names)
+
+
+def _oracle_in_digest(query: "Query") -> str | dict[str, str]:
+    if query.domain is not None:
+        return query.oracle_names[0]
+    names = (attribute.name for attribute in query.attributes)
+    return dict(zip(names, query.oracle_names, strict=True))
+
+
+def _sets_in_file(query: "Query") -> dict[str, Any]:
+    def texts(sets: Sets, domain: Domain) -> dict[str, list[str]]:
+        return {name: [domain.name(position) for position in positions] for name, positions in sets}
+
+    if query.domain is not None:
+        return texts(query.sets, query.domain)
+    return {single.name: texts(single.sets, single.domain) for single in query.attributes if single.sets}
+
+
+def _ranges_in_file(query: "Query") -> dict[str, Any] | None:
+    def ends(ranges: Ranges) -> dict[str, list[float]]:
+        return {name: list(pair) for name, pair in ranges}
+
+    if query.domain is not None:
+        return ends(query.ranges) or None
+    return {single.name: ends(single.ranges) for single in query.attributes if single.ranges} or None
+
+
+def _weights_in_file(query: "Query") -> dict[str, float] | None:
+    if query.groups is None or query.weights is None:
+        return None
+    return dict(zip(query.groups.values, query.weights, strict=True))
+
+
+ANSWER_KEYS = (
+    Key(
+        "other",
+        'adds a last value "(other)" for answers outside the domain',
+        FLAG,
+        default_text="true for named values",
+        digest=lambda query: None if query.domain is None else query.domain.meaning.get("other"),
+    ),
+    Key(
+        "buckets",
+        "buckets of `olh`, `full` or `short`: a power of two. "
+        "Fewer than the best number make answers for life fit the budget",
+        Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS),
+        default_text="the best for epsilon",
+        dump=lambda query: max(filter(None, query.fewer), default=None),
+        digest=lambda query: query.buckets,
+    ),
+    Key(
+        "noise",
+        "how the answers of a client to different values depend on one another: one table for all, or noise for each "
+        '([privacy.md](privacy.md#answering-again-and-again)). `"table"` needs an oracle with at most 8 buckets, or '
+        "`grr` with at most 8 values",
+        choice(*NOISES),
+        default_text='edition 1 `"each"`; edition 2 `"table"` for answers for life, if the oracle allows it',
+    ),
+    Key(
+        "domain",
+        "the values of one answer: a list, a size, a file, [a scale of numbers](#numbers) or "
+        "[unknown strings](#unknown-strings)",
+        default_text="required, or `attributes`",
+        settle=answers.read_answer,
+        dump=lambda query: None if query.domain is None else query.domain.in_file,
+        digest=lambda query: None if query.domain is None else query.domain.meaning["domain"],
+    ),
+    Key(
+        "attributes",
+        "several answers of a client, each with its domain",
+        settle=answers.read_attributes,
+        dump=lambda query: {single.name: single.domain.in_file for single in query.singles} or None,
+        digest=lambda query: {single.name: single.domain.meaning for single in query.singles} or None,
+    ),
+    Key(
+        "solution",
+        "how a client answers several attributes: `spl`, `smp` or `rsfd` ([privacy.md](privacy.md))",
+        default_text='`"smp"`',
+        settle=answers.read_solution,
+        digest=lambda query: query.solution,
+    ),
+    Key(
+        "pairs",
+        "[pairs](#pairs) of two attributes that are counted together",
+        default_text="none",
+        settle=answers.read_pairs,
+        dump=lambda query: query.pairs or None,
+        digest=lambda query: query.pairs or None,
+    ),
+    Key(
+        "budget",
+        "epsilon that a client may spend on this definition in a round, for a whole record",
+        default_text="4 epsilon",
+        settle=selection.read_budget,
+    ),
+    Key(
+        "table",
+        "the number t of [a table](wire-format.md#tables): a larger one charges more, and protects better against "
+        "people who know one answer. For several attributes an object by name",
+        default_text="the one with the smallest charge",
+        settle=selection.read_points,
+        digest=lambda query: query.table,
+    ),
+    Key(
+        "oracle",
+        "`grr`, `sue`, `oue`, `blh`, `olh`, `hr`, `ss`, `full` or `short`. `auto` considers the oracles that fit the "
+        "budget. Among those near the smallest error it chooses the one with the fewest bytes: within 10% in "
+        "edition 1. In edition 2 it takes the fewest bytes within 2% of the smallest possible error, or else the "
+        "smallest error, and a report has at most 8 bytes",
+        default_text='`"auto"`, for attributes `"adaptive"`',
+        settle=selection.read_oracle,
+        dump=_oracle_in_file,
+        digest=_oracle_in_digest,
+    ),
+    Key(
+        "sets",
+        'named subsets whose share is in each record: `{ social = ["a.example"] }`',
+        settle=answers.read_sets,
+        dump=_sets_in_file,
+    ),
+    Key(
+        "ranges",
+        "named ranges of numbers whose share is in each record: `{ slow = [1000, 60000] }`",
+        settle=answers.read_ranges,
+        dump=_ranges_in_file,
+        no_strings="ranges are for numbers",
+    ),
+    Key(
+        "quantiles",
+        "quantiles of [numbers](#numbers) in each record",
+        default_text=f"`{list(settings.QUANTILES)}`",
+        settle=_quantiles,
+        dump=lambda query: list(query.quantiles) or None,
+        no_strings="quantiles are for numbers",
+    ),
+    Key(
+        "groups",
+        '[groups](#groups) by which reports are counted, such as `{ platform = ["ios", "android", "web"] }`',
+        default_text="none",
+        settle=lambda draft: read_groups(draft.table["groups"], draft.at("groups")) if "groups" in draft else None,
+        dump=lambda query: None if query.groups is None else {query.groups.name: list(query.groups.values)},
+        no_strings=_NO_GROUPS,
+    ),
+    Key(
+        "weights",
+        "known shares of the groups in the population, which sum to 1: `{ ios = 0.28, android = 0.72 }`. "
+        "A value without a weight has 0",
+        default_text="none",
+        settle=lambda draft: (
+            read_weights(draft.table["weights"], draft.at("weights"), draft["groups"]) if "weights" in draft else None
+        ),
+        dump=_weights_in_file,
+        no_strings=_NO_GROUPS,
+    ),
+    Key(
+        "normal",
+        'normal form of unknown strings: `"NFC"`, `"NFC lower"` (ASCII letters become small) or `"none"`',
+        default_text='text `"NFC lower"`, bytes `"none"`',
+        dump=lambda query: query.strings and query.strings.coding.normal,
+        # The domain's part of the digest holds it, because it belongs to the coding.
+        digest=lambda _: None,
+        only_strings=True,
+    ),
+    Key(
+        "known",
+        "strings that the search always considers, at most 4,096. Two that are coded alike are an error",
+        default_text="none",
+        settle=_known,
+        dump=lambda query: query.strings and list(query.known),
+        only_strings=True,
+    ),
+    Key(
+        "search",
+        "hubbub searches names in `all` and in windows of at least this length. A multiple of the pane",
+        default_text="the longest finite window, else 1 hour",
+        settle=_search,
+        dump=lambda query: query.search and f"{query.search}s",
+        only_strings=True,
+    ),
+)
+"""The keys of answers. Each reads its value after the keys above it."""
