@@ -407,6 +407,7 @@ READERS = (
             "oracles.query.settings:read_limits",
             "oracles.query.groups:read_groups",
             "oracles.query.groups:read_weights",
+            "oracles.query.keys:read_keys",
             "oracles.query.draft:Draft.read",
             "oracles.query.draft:Key.read",
             "oracles.query.answers:read_answer",
