@@ -4,7 +4,6 @@ import json
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
 
 from oracles.discover import Slots, Strings
 from oracles.estimate.pure import Pure
@@ -13,76 +12,30 @@ from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.mechanisms.tally import RecordTally, ValueTally
 from oracles.multi.attributes import Multi
 from oracles.query.answers import Attribute
-from oracles.query.domain import Domain, Ranges, Sets
-from oracles.query.groups import Groups
+from oracles.query.domain import Domain
+from oracles.query.keys import Settings, meaning
 from oracles.query.lifetime import times
-from oracles.query.settings import Threshold, Window
+from oracles.query.settings import Window
 
 _DAY = 86_400
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(Settings):
     """A query of a file, with every setting resolved. Times are whole seconds."""
 
     name: str
     oracle: Oracle | Multi = field(compare=False)
-    epsilon: float
-    record_epsilon: float
-    """Guarantee of a whole record: epsilon, except for rsfd."""
-    pane: int
-    lateness: int
-    skew: int
-    windows: tuple[Window, ...]
-    period: int
-    starts: int | None
-    """Time of the first pane, or None (`from` in the file). The last pane starts before `until`."""
-    until: int | None
-    emit_every: int | None
-    methods: tuple[str, ...]
-    fallback: str
-    publish: int | None
-    """Number of values in a record, or None for all."""
-    crowd: int
-    """Smallest group whose values records of one kind can reveal. 1 means any."""
-    threshold: Threshold
-    require_id: bool
-    family_error: float
-    alerts_a_day: float
-    max_ids: int
-    answers: str
-    """Way in which a client repeats itself: life, once or fresh."""
-    budget: float
-    """Epsilon that a client may spend on this definition in a round."""
-    renew: int | None
-    """Length of a round, or None. A new round has new noise and new charges."""
-    season: int | None
-    """Seconds after which shares are expected to repeat, or None. Slow changes are compared with earlier seasons."""
-    domain: Domain | None
-    """Domain of the answer, or None for several attributes."""
-    sets: Sets
-    ranges: Ranges
-    """Named ranges of numbers."""
-    quantiles: tuple[float, ...]
-    """Quantiles of numbers in a record. Empty if no answer is a number."""
-    limits: tuple[tuple[float, float], ...]
-    """Quantiles of numbers with the limits that alerts watch."""
-    attributes: tuple[Attribute, ...]
-    """Attributes in code-point order of their names, then their pairs. Empty for one answer."""
-    solution: str | None
     oracle_names: tuple[str, ...]
     """Oracle of each attribute or of the one answer, never `auto` or `adaptive`."""
     fewer: tuple[int | None, ...]
     """Number of buckets of each oracle, or None unless it is olh with fewer than the best."""
-    known: tuple[str, ...]
-    """Names of unknown strings that are always candidates, as coded."""
-    search: int | None
-    """Seconds of the shortest window in which names are searched. None unless strings are unknown."""
+    record_epsilon: float
+    """Guarantee of a whole record: epsilon, except for rsfd."""
+    limits: tuple[tuple[float, float], ...]
+    """Quantiles of numbers with the limits that alerts watch."""
     open: frozenset[str] = field(compare=False)
     """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
-    groups: Groups | None = None
-    weights: tuple[float, ...] | None = None
-    """Shares of the groups in the population, in the order of their values. None if they are unknown."""
 
     def is_searched(self, window: Window) -> bool:
         """Whether names are searched in a kind of window: in `all`, and in windows that are long enough."""
@@ -225,21 +178,8 @@ class Query:
     @cached_property
     def canonical(self) -> str:
         """All settings that give a report its meaning, as canonical JSON."""
-        meaning: dict[str, Any] = {"format": 1, "name": self.name, "epsilon": self.epsilon, "pane": self.pane}
-        if self.domain is not None:
-            meaning |= self.domain.meaning | {"oracle": self.oracle_names[0]}
-        else:
-            names = [attribute.name for attribute in self.attributes]
-            meaning["attributes"] = {attribute.name: attribute.domain.meaning for attribute in self.singles}
-            meaning["oracle"] = dict(zip(names, self.oracle_names, strict=True))
-            meaning["solution"] = self.solution
-        if self.pairs:
-            meaning["pairs"] = self.pairs
-        if self.buckets is not None:
-            meaning["buckets"] = self.buckets
-        if self.table is not None:
-            meaning["table"] = self.table
-        return json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        content = {"format": 1, "name": self.name, **meaning(self)}
+        return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @cached_property
     def digest(self) -> bytes:

@@ -1,50 +1,27 @@
 """The query file: its queries, and the checks of all their keys together."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from oracles.consistency import NORM_SUB
 from oracles.discover import Slots
-from oracles.mechanisms import EDITION, NEWEST, NOISES
+from oracles.mechanisms import EDITION, NEWEST
+from oracles.query.answers import attributes_of
 from oracles.query.definition import Query
+from oracles.query.draft import Draft
 from oracles.query.footprint import check_sizes, tally_cells
-from oracles.query.groups import read_groups, read_weights
+from oracles.query.keys import KEYS, Settings, limits, read_keys
 from oracles.query.lifetime import check_lifetime
-from oracles.query.oracle_keys import OracleSettings, read_one, read_several, read_strings
-from oracles.query.settings import (
-    ANSWERS,
-    KEYS,
-    QUANTILES,
-    Place,
-    choice,
-    duration,
-    read_limits,
-    read_methods,
-    read_quantiles,
-    read_threshold,
-    read_windows,
-    setting,
-    table,
-    whole,
-)
-from oracles.query.strings import KEYS_OF_STRINGS, check_keys, is_discovery, read_known, read_search
+from oracles.query.selection import Selection, open_keys, record_epsilon
+from oracles.query.settings import Place, table, whole
 from oracles.query.text import read_toml
 
-_KEYS = {
-    *KEYS,
-    *("domain", "attributes", "pairs", "oracle", "solution", "noise", "table"),
-    *("windows", "period", "methods", "threshold", "sets", "ranges", "quantiles", "budget", "answers"),
-    *KEYS_OF_STRINGS,
-    *("groups", "weights"),
-}
-_ANSWERS = choice(*ANSWERS)
-_PERIOD = duration(1)
+_NAMES = frozenset(key.name for key in KEYS)
+_SETTINGS = frozenset(field.name for field in fields(Settings))
 _REVISION = whole("a whole number of at least 0", 0)
 _EDITION = whole(f"a whole number from {EDITION} to {NEWEST}; upgrade hubbub for a later one", EDITION, NEWEST)
-_NOISE = choice(*NOISES)
 
 
 @dataclass(frozen=True)
@@ -107,91 +84,45 @@ def parse(
 
 
 def _query(name: str, value: object, at: Place, folder: Path | None, edition: int, *, standing: bool) -> Query:
-    keys = _table(value, at)
-    settings = {key: setting(keys, key, at) for key in KEYS}
-    if standing and "crowd" not in keys:  # the definition is older than the key
-        settings["crowd"] = 1
-    starts, until, other = settings.pop("from"), settings["until"], settings.pop("other")
-    if starts is not None and until is not None and starts >= until:
-        raise (at / "until").error(f"must be later than from ({keys['from']}), got {keys['until']}")
-    epsilon, pane = settings["epsilon"], settings["pane"]
-    windows = read_windows(keys.get("windows", [f"{pane}s"]), at / "windows", pane)
-    longest = max(window.size for window in windows)
-    period, renew = _PERIOD(keys["period"], at / "period") if "period" in keys else longest or pane, settings["renew"]
-    if period % pane and not standing:
-        raise (at / "period").error(f"must be a multiple of the pane ({pane}s), got {period}s")
-    if renew is not None and renew % period:
-        raise (at / "renew").error(f"must be a multiple of the period ({period}s), got {renew}s")
-    if settings["season"] is not None and settings["season"] % pane:
-        raise (at / "season").error(f"must be a multiple of the pane ({pane}s), got {settings['season']}s")
-    # Active definitions may be older than the key.
-    default = "once" if keys.get("solution") == "rsfd" and not standing else "life"
-    answers = _ANSWERS(keys.get("answers", default), at / "answers")
-    noise = _NOISE(keys["noise"], at / "noise") if "noise" in keys else None
-    ask = OracleSettings(other, epsilon, settings.pop("buckets"), answers, edition, noise)
-    oracle_settings = _oracle_settings(keys, at, folder, ask, pane)
-    make, domain = oracle_settings.pop("make"), oracle_settings["domain"]
-    discovery = None if domain is None else domain.discovery
-    values = sum(attribute.domain.size for attribute in oracle_settings["attributes"])
-    if domain is not None and discovery is None:  # a search compares no windows with earlier ones
-        values = domain.size
-    of = "domain" if domain is not None else "attributes"
-    groups = read_groups(keys["groups"], at / "groups") if "groups" in keys else None
-    weights = read_weights(keys["weights"], at / "weights", groups) if "weights" in keys else None
-    check_sizes(tally_cells(oracle_settings["oracle"].state_size, groups), values, windows, at, of)
-    if answers == "life" and not standing:
-        check_lifetime(oracle_settings["oracle"], oracle_settings["budget"], make, at / "answers")
-    quantiles, limits = _number_settings(keys, oracle_settings, at)
+    draft = Draft(_table(value, at), at, folder, edition, standing)
+    read_keys(draft)
+    selection: Selection = draft["oracle"]
+    _check_size(draft)
+    if draft["answers"] == "life" and not standing:
+        check_lifetime(selection.oracle, draft["budget"], selection.make, at / "answers")
+
+    values = {key: value for key, value in draft.values.items() if key in _SETTINGS}
+    if draft["attributes"]:
+        values |= {"sets": (), "ranges": ()}
+    else:
+        values |= {"sets": draft["sets"][""], "ranges": draft["ranges"][""]}
     query = Query(
-        **settings,
-        **oracle_settings,
-        known=() if discovery is None else read_known(keys.get("known", []), at / "known", discovery),
-        search=None if discovery is None else read_search(keys.get("search"), at / "search", pane, longest),
-        quantiles=quantiles,
-        limits=limits,
-        groups=groups,
-        weights=weights,
+        **values | {"starts": draft["from"], "attributes": attributes_of(draft)},
         name=name,
-        starts=starts,
-        windows=windows,
-        period=period,
-        answers=answers,
-        methods=read_methods(keys.get("methods", [NORM_SUB]), at / "methods") if discovery is None else (),
-        threshold=read_threshold("significance" if limits else keys.get("threshold", "significance"), at / "threshold"),
+        oracle=selection.oracle,
+        oracle_names=selection.names,
+        fewer=tuple(getattr(encoder, "fewer", None) for encoder in selection.encoders),
+        record_epsilon=record_epsilon(draft),
+        limits=limits(draft),
+        open=open_keys(draft),
     )
-    return replace(query, oracle=query.oracle.keyed(query.digest)) if isinstance(query.oracle, Slots) else query
+    if isinstance(query.oracle, Slots):
+        return replace(query, oracle=query.oracle.keyed(query.digest))
+    return query
 
 
-def _oracle_settings(
-    keys: dict[str, Any], at: Place, folder: Path | None, ask: OracleSettings, pane: int
-) -> dict[str, Any]:
-    """Return the settings of the answers and their oracle, and the function that makes another oracle."""
-    if is_discovery(keys.get("domain")):
-        return read_strings(keys, at, ask, pane)
-    check_keys(keys, at)
-    return read_several(keys, at, folder, ask) if "attributes" in keys else read_one(keys, at, folder, ask)
-
-
-def _number_settings(
-    keys: dict[str, Any], oracle_settings: dict[str, Any], at: Place
-) -> tuple[tuple[float, ...], tuple[tuple[float, float], ...]]:
-    """Return the quantiles of numbers in a record, and the limits of quantiles."""
-    domain = oracle_settings["domain"]
-    domains = [domain] if domain is not None else [each.domain for each in oracle_settings["attributes"]]
-    if all(each.scale is None for each in domains):
-        if "quantiles" in keys:
-            raise (at / "quantiles").error("must be absent: no answer of this query is a number")
-        return (), ()
-    quantiles = read_quantiles(keys.get("quantiles", list(QUANTILES)), at / "quantiles")
-    threshold = keys.get("threshold")
-    if domain is None or threshold in (None, "significance"):
-        return quantiles, ()
-    return quantiles, read_limits(threshold, at / "threshold", domain.scale)
+def _check_size(draft: Draft) -> None:
+    """Refuse a query whose tally or stored windows are too large."""
+    cells = tally_cells(draft["oracle"].oracle.state_size, draft["groups"])
+    # A search for names compares no windows with earlier ones.
+    domains = [] if draft.has_strings else [*draft.domains, *(pair.domain for pair in draft["pairs"])]
+    values = sum(domain.size for domain in domains)
+    check_sizes(cells, values, draft["windows"], draft.place, "attributes" if draft["attributes"] else "domain")
 
 
 def _table(value: object, at: Place) -> dict[str, Any]:
     """Return a query's table, with the keys of one answer or of several."""
-    keys = table(value, at, _KEYS)
+    keys = table(value, at, _NAMES)
     if "domain" in keys and "attributes" in keys:
         raise (at / "attributes").error(
             "must be absent if domain is present: domain is for one answer, attributes for several"

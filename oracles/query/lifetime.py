@@ -47,7 +47,9 @@ def check_lifetime(oracle: Oracle | Multi, budget: float, make: Make, at: Place)
 def _ways(charge: Charge, epsilon: float, budget: float, make: Make) -> Iterator[str]:
     """Yield settings that would fit instead, in words."""
     yield f"use budget = {float(charge.amount):g}"
-    fits = [buckets for buckets in (256, 128, 64, 32, 16, 8, 4, 2) if _fits(budget, make, name="olh", buckets=buckets)]
+    fits = [
+        buckets for buckets in (256, 128, 64, 32, 16, 8, 4, 2) if _fits(budget, make, oracle="olh", buckets=buckets)
+    ]
     if fits:
         yield f'oracle = "olh" with buckets = {fits[0]}'
     less = _largest_epsilon(lambda smaller: _fits(budget, make, epsilon=smaller), epsilon)

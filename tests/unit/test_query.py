@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from oracles.errors import QueryError, ReportError
 from oracles.query import Attribute, Query, load, parse
 from oracles.query.domain import OTHER, Domain
-from oracles.query.settings import KEYS, Threshold, Window
+from oracles.query.keys import KEYS
+from oracles.query.settings import Threshold, Window
 from tests.queries import make_query, make_table
 
 FULL = """
@@ -556,20 +557,7 @@ JUNK = st.recursive(
     ),
     max_leaves=6,
 )
-ALL_KEYS = [
-    *KEYS,
-    "domain",
-    "attributes",
-    "oracle",
-    "solution",
-    "windows",
-    "period",
-    "methods",
-    "threshold",
-    "sets",
-    "budget",
-    "answers",
-]
+ALL_KEYS = [key.name for key in KEYS]
 DOMAINS = [{"domain": ["a", "b"]}, {"domain": 1 << 30}, {"attributes": {"x": 3, "y": ["a"]}, "solution": "rsfd"}]
 QUERY = st.builds(
     lambda counted, epsilon, junk: make_table(epsilon=epsilon) | counted | junk,
