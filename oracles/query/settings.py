@@ -1,4 +1,4 @@
-"""The settings of a query: the valid values of each, its default, and errors with file, key and valid range."""
+"""Values of a query file: their rules, windows, thresholds and quantiles, and errors with file, key and valid range."""
 
 import calendar
 import re
@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
-from oracles.consistency import BASE, METHODS, NORM_SUB
+from oracles.consistency import BASE, METHODS
 from oracles.errors import QueryError
 from oracles.numbers import Scale
-from oracles.types import MAX_EPSILON
 
 MAX_WHOLE = (1 << 63) - 1
 MAX_SECONDS = 36_500 * 86_400
@@ -203,35 +202,9 @@ class Threshold:
 
 ANSWERS = ("life", "once", "fresh")
 """Ways in which a client repeats itself."""
-_BUCKETS = tuple(1 << rows for rows in range(1, 9))
-
-REQUIRED = object()
 _METHOD = choice(*(name for name in METHODS if name != BASE))
 """Methods that a query can name. The unbiased shares are always there."""
-_FALLBACK = choice(*(name for name, row in METHODS.items() if name != BASE and not row.fits_a_prior))
-"""Methods that can replace a rejected prior: all that fit none."""
 POSITIVE = whole("a whole number of at least 1", 1)
-KEYS: dict[str, tuple[Rule, Any]] = {
-    "epsilon": (number(f"above 0 and at most {MAX_EPSILON:g}", lambda value: 0 < value <= MAX_EPSILON), REQUIRED),
-    "pane": (duration(1), REQUIRED),
-    "lateness": (duration(0), 5),
-    "skew": (duration(0), 60),
-    "from": (INSTANT, None),
-    "until": (INSTANT, None),
-    "emit_every": (instead(duration(1), "never", None), 2),
-    "fallback": (_FALLBACK, NORM_SUB),
-    "crowd": (POSITIVE, 50),
-    "publish": (instead(POSITIVE, "all", None), 100),
-    "other": (FLAG, None),
-    "require_id": (FLAG, False),
-    "family_error": (number("above 0 and below 1", lambda value: 0 < value < 1), 0.05),
-    "alerts_a_day": (number("above 0", lambda value: value > 0), 1.0),
-    "max_ids": (POSITIVE, 250_000),
-    "renew": (duration(1), None),
-    "season": (duration(1), None),
-    "buckets": (Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS), None),
-}
-"""Keys whose valid values depend on no other key, with their defaults."""
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 """Quantiles of numbers in a record by default."""
@@ -243,16 +216,6 @@ _THRESHOLD = Rule(
     lambda value: value == "significance" or (isinstance(value, float) and 0 < value < 1),
     lambda value: Threshold("significance") if value == "significance" else Threshold("share", value),
 )
-
-
-def setting(keys: dict[str, Any], key: str, at: Place) -> Any:
-    """Return the value of one of KEYS in a query's table."""
-    rule, default = KEYS[key]
-    if key in keys:
-        return rule(keys[key], at / key)
-    if default is REQUIRED:
-        raise (at / key).error(f"is missing; it must be {rule.valid}")
-    return default
 
 
 def read_windows(value: object, at: Place, pane: int) -> tuple[Window, ...]:

@@ -1,6 +1,6 @@
 """Keys of a query of unknown strings: their coding, the oracle of their cells, and the search for names."""
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,22 +21,7 @@ MOST_NAMES = 4_096
 """Most strings in `known`, because a query keeps at most so many names."""
 SEARCH_BY_DEFAULT = 3_600
 """Seconds between searches if no window is finite."""
-KEYS_OF_STRINGS = ("normal", "known", "search")
-"""Keys that only queries of unknown strings have."""
 _KEYS = (DISCOVER, "length", "alphabet", "cells")
-_REASONS = {
-    "attributes": "unknown strings are the only answer of their query",
-    "pairs": "unknown strings have no pairs",
-    "solution": "unknown strings are the only answer of their query",
-    "groups": "a query of unknown strings has no groups",
-    "weights": "a query of unknown strings has no groups",
-    "methods": "a record of names has no methods",
-    "ranges": "ranges are for numbers",
-    "quantiles": "quantiles are for numbers",
-    "season": "unknown strings have no slow changes",
-}
-"""Keys that a query of unknown strings must not have, with the reason."""
-
 _KIND = choice(TEXT, BYTES)
 _LENGTH = whole(f"a whole number of symbols from 1 to {LONGEST}", 1, LONGEST)
 _CELLS = whole(f"a whole number from {LEAST_CELLS} to {MOST_CELLS}", LEAST_CELLS, MOST_CELLS)
@@ -89,29 +74,25 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def check_keys(keys: Collection[str], at: Place) -> None:
-    """Refuse the keys that only queries of unknown strings have."""
-    for key in KEYS_OF_STRINGS:
-        if key in keys:
-            raise (at / key).error('must be absent: it is for unknown strings, domain = { discover = "text" }')
-
-
-def read_discovery(keys: dict[str, Any], at: Place, pane: int) -> Discovery:
-    """Return the domain of a query of unknown strings. Refuse keys that it cannot have."""
-    for key, reason in _REASONS.items():
-        if key in keys:
-            raise (at / key).error(f"must be absent: {reason}")
+def _check_values(keys: Mapping[str, Any], at: Place) -> None:
+    """Refuse values that a query of unknown strings cannot have, although it may have their keys."""
     if keys.get("sets"):
         raise (at / "sets").error("must be absent: sets are for values that the file lists")
     if keys.get("other"):
         raise (at / "other").error("must be absent: a character outside the alphabet becomes its last symbol")
     if keys.get("threshold", "significance") != "significance":
         raise (at / "threshold").error('must be "significance": a name counts as found if its report counts prove it')
+
+
+def read_discovery(keys: Mapping[str, Any], at: Place, pane: int) -> Discovery:
+    """Return the domain of a query of unknown strings. Its pane must be long enough."""
+    _check_values(keys, at)
     if pane < LEAST_PANE:
         raise (at / "pane").error(
             f"must be at least {LEAST_PANE // 60}m for unknown strings, because each pane has a tally of several "
             f"megabytes; got {pane}s"
         )
+
     place = at / "domain"
     domain = table(keys["domain"], place, _KEYS)
     kind = _KIND(domain[DISCOVER], place / DISCOVER)
