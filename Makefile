@@ -195,8 +195,9 @@ docs: .venv/.docs ## build the documentation's site in build/docs; a broken link
 	$(BIN)/sphinx-build --quiet --fail-on-warning --conf-dir docs --doctree-dir build/.doctrees . build/docs
 	@echo "open build/docs/index.html"
 
-pages: .venv/.test ## write what is generated in docs: the options, the bytes of a report, the pictures
+pages: .venv/.test ## write what is generated in docs: the options, the keys of a query file, the bytes of a report, the pictures
 	$(BIN)/python docs/options.py
+	$(BIN)/python docs/keys.py
 	$(BIN)/python docs/way.py
 	$(BIN)/python docs/house.py
 	$(BIN)/python docs/marks.py

@@ -43,10 +43,17 @@ WAY, HOUSE, MARKS, START, OTHERS = (
     runpy.run_path(str(ROOT / "docs" / f"{name}.py")) for name in ("way", "house", "marks", "start", "alternatives")
 )
 OPTIONS = runpy.run_path(str(ROOT / "docs" / "options.py"))
+KEYS = runpy.run_path(str(ROOT / "docs" / "keys.py"))
 
 
 def test_the_page_of_options_is_current():
     assert OPTIONS["PAGE"].read_text(encoding="utf-8") == OPTIONS["page"](), "run `make pages`"
+
+
+def test_the_table_of_keys_is_current():
+    text = KEYS["PAGE"].read_text(encoding="utf-8")
+    assert text == KEYS["page"](text), "run `make pages`"
+    assert f"<!-- keys -->\n{KEYS['table']()}\n" in text
 
 
 def test_a_variable_without_a_meaning_fails(monkeypatch):
