@@ -12,6 +12,7 @@ from aggregator.board.server.follower import BoardFollower
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.server import application, health_handlers
 from aggregator.board.store.store import Store
+from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
 from hubbub.command.options import (
@@ -19,10 +20,12 @@ from hubbub.command.options import (
     add_health_port,
     add_kafka,
     duration,
+    duration_text,
     parsed,
     parser_of,
     run,
     size,
+    size_text,
     whole,
 )
 from hubbub.http.addresses import networks
@@ -61,11 +64,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_kafka(parser)
     add_address(parser, 8803, "the page and the API")
     add_health_port(parser)
-    retention_help = "how long to keep windows (HUBBUB_RETENTION; default: 24h)"
-    retention = os.environ.get("HUBBUB_RETENTION") or "24h"
+    retention_help = f"how long to keep windows (HUBBUB_RETENTION; default: {duration_text(RETENTION)})"
+    retention = os.environ.get("HUBBUB_RETENTION") or RETENTION
     parser.add_argument("--retention", type=duration, default=retention, metavar="TIME", help=retention_help)
-    memory_help = "memory for windows and true counts; the oldest are dropped (HUBBUB_BOARD_MEMORY; default: 256MiB)"
-    memory = os.environ.get("HUBBUB_BOARD_MEMORY") or "256MiB"
+    memory_help = "memory for windows and true counts; the oldest are dropped"
+    memory_help += f" (HUBBUB_BOARD_MEMORY; default: {size_text(MEMORY)})"
+    memory = os.environ.get("HUBBUB_BOARD_MEMORY") or MEMORY
     parser.add_argument("--memory", type=size, default=memory, metavar="SIZE", help=memory_help)
     each = os.environ.get("HUBBUB_BOARD_CONNECTIONS_EACH") or str(EACH)
     each_help = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64"

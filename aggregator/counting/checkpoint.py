@@ -11,7 +11,7 @@ from itertools import chain
 from weakref import WeakKeyDictionary
 
 from aggregator.counting.app import CountingApp
-from aggregator.counting.checkpoint_plan import Reject, WriteBudget, WritePhase
+from aggregator.counting.checkpoint_plan import INTERVAL, Reject, WriteBudget, WritePhase
 from aggregator.counting.partition import SourcePartition
 from aggregator.process.metrics import Metrics
 from aggregator.tallies.keys import PartitionKey, Write, home
@@ -22,8 +22,6 @@ from hubbub.kafka.settings import REJECTS, SNAPSHOTS
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 2.0
-"""Seconds between two whole checkpoints. A worker that starts reads at most the reports of this time again."""
 GATHER = 0.03
 """Seconds from the first closed pane to its checkpoint. Other partitions close the same pane meanwhile."""
 REFRESH = 10.0

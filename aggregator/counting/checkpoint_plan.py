@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from aggregator.tallies.keys import PaneKey, Write
 from aggregator.tallies.progress import Progress
 
+INTERVAL = 2.0
+"""Seconds between two whole checkpoints. A worker that starts reads at most the reports of this time again."""
+BYTES_PER_S = 32 << 20
+"""Default maximum bytes of checkpoints per second of a worker."""
 REJECT_BYTES = 32
 """The number of bytes of a refused record in `rejects`: the header of a frame up to its id, but no report."""
 RECORDS_PER_S = 20_000

@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from aggregator.plan import costs, memory
-from aggregator.plan.check_text import MEMORY, RETENTION
 from aggregator.plan.fleet import Assumptions, Fleet
-from hubbub.command.options import add_queries, duration, in_bytes, share, size, whole
+from aggregator.process.defaults import MEMORY, RETENTION
+from hubbub.command.options import add_queries, duration, duration_text, in_bytes, share, size, size_text, whole
 from oracles.query import Query
 
 MOST_RATE = 10**12
@@ -30,16 +30,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--partitions", type=whole(1, 10_000), default=defaults.partitions, metavar="N", help=minimum)
     busy = f"busy share of each core at this rate (default: {defaults.fill:g})"
     group.add_argument("--fill", type=share, default=defaults.fill, metavar="F", help=busy)
-    speed = "speed of a core relative to docs/performance.md (default: 1; benchmarks/costs.py measures it)"
+    speed = f"speed of a core relative to docs/performance.md (default: {defaults.speed:g}; "
+    speed += "benchmarks/costs.py measures it)"
     group.add_argument("--speed", type=_speed, default=defaults.speed, metavar="X", help=speed)
     replicas = f"replicas of each partition (default: {defaults.replicas})"
     group.add_argument("--replicas", type=whole(1, 100), default=defaults.replicas, metavar="R", help=replicas)
-    keep = "time for which Kafka keeps the reports, such as 12h or 7d, for the disk (default: 7d)"
-    group.add_argument("--retention", type=duration, default="7d", metavar="D", help=keep)
-    broker = "bytes per second that a broker receives, replicas included; it sends as many (default: 100MiB)"
-    group.add_argument("--broker-rate", type=_rate_size, default="100MiB", metavar="SIZE", help=broker)
-    partition = "bytes per second of the reports of one partition (default: 10MiB)"
-    group.add_argument("--partition-rate", type=_rate_size, default="10MiB", metavar="SIZE", help=partition)
+    keep = "time for which Kafka keeps the reports, such as 12h or 7d, for the disk"
+    keep += f" (default: {duration_text(defaults.retention)})"
+    group.add_argument("--retention", type=duration, default=defaults.retention, metavar="D", help=keep)
+    broker = "bytes per second that a broker receives, replicas included; it sends as many"
+    broker += f" (default: {size_text(defaults.broker_rate)})"
+    group.add_argument("--broker-rate", type=_rate_size, default=defaults.broker_rate, metavar="SIZE", help=broker)
+    partition = f"bytes per second of the reports of one partition (default: {size_text(defaults.partition_rate)})"
+    group.add_argument(
+        "--partition-rate", type=_rate_size, default=defaults.partition_rate, metavar="SIZE", help=partition
+    )
 
 
 def _rates(text: str) -> list[int]:

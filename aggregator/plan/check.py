@@ -5,8 +5,9 @@ import sys
 from collections.abc import Iterator
 
 from aggregator.plan import check_text, topic
+from aggregator.plan.fleet import Assumptions
 from aggregator.plan.promise import sum_of_charges
-from hubbub.command.options import add_kafka, add_queries, parser_of, run, size, whole
+from hubbub.command.options import add_kafka, add_queries, parser_of, run, size, size_text, whole
 from oracles.errors import HubbubError
 from oracles.mechanisms import NEWEST
 from oracles.query import File, load_file
@@ -61,16 +62,22 @@ def main(arguments: list[str]) -> int:
     return run("check", work)
 
 
+MAX_STATE = 4 << 30
+"""Bytes of the tallies of a worker above which `hubbub check` fails, by default."""
+
+
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("check", HELP)
     parser.add_argument("file", nargs="?", metavar="FILE", help="query file; takes precedence over --queries")
     add_queries(parser)
-    partitions = "number of partitions of the reports (default: 12)"
-    parser.add_argument("--partitions", type=whole(1, 10_000), default=12, metavar="N", help=partitions)
+    partitions = f"number of partitions of the reports (default: {Assumptions.partitions})"
+    parser.add_argument(
+        "--partitions", type=whole(1, 10_000), default=Assumptions.partitions, metavar="N", help=partitions
+    )
     clients = "number of clients of each query; prints which windows will usually show values"
     parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
-    limit = "maximum memory of a worker's tallies, such as 512MiB (default: 4GiB)"
-    parser.add_argument("--max-state", type=size, default="4GiB", metavar="SIZE", help=limit)
+    limit = f"maximum memory of a worker's tallies, such as 512MiB (default: {size_text(MAX_STATE)})"
+    parser.add_argument("--max-state", type=size, default=MAX_STATE, metavar="SIZE", help=limit)
     purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
     parser.add_argument("--topic", action="store_true", help=purpose)
     add_kafka(parser, embedded=True)

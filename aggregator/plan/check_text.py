@@ -4,8 +4,10 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
+from aggregator.counting.checkpoint_plan import INTERVAL
 from aggregator.plan import costs, memory, outlook, string_outlook, visibility
 from aggregator.plan.promise import promises, up
+from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from oracles.estimate import Pure
@@ -15,14 +17,10 @@ from oracles.query.footprint import MOST_BLOCK_VALUES, tally_size
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
-CHECKPOINT_SECONDS = 2.0
-"""Seconds between two checkpoints of a changed tally."""
 INTEGER = 8
 """Bytes of a tally's integer in memory. Stored and sent integers are often narrower."""
 ID = 100
 """Bytes of memory for the id of a frame in a worker."""
-RETENTION, MEMORY = 24 * 3600, 256 << 20
-"""Default retention of a board in seconds, and its default memory in bytes."""
 MANY_VALUES = 300
 """Number of values above which a fake report weighs so much that a warning is due."""
 HIGH_EPSILON = 8.0
@@ -43,7 +41,7 @@ def id_bytes(query: Query, partitions: int) -> int:
 
 def checkpoint_rate(query: Query, partitions: int) -> float:
     """Return the bytes of checkpoints per second if one tally of every partition changes all the time."""
-    return partitions * tally_size(query) * INTEGER / CHECKPOINT_SECONDS
+    return partitions * tally_size(query) * INTEGER / INTERVAL
 
 
 def attribute_oracles(query: Query) -> list[tuple[str, Domain, str, Pure]]:
@@ -176,7 +174,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield from label("worker", f"at most {in_bytes(worker_bytes(query, partitions))}: {panes}")
     ids = f"in addition, {query.max_ids:,} of frames (max_ids) x {panes}, {ID} bytes each"
     yield from label("ids", f"at most {in_bytes(id_bytes(query, partitions))}: {ids}")
-    interval = f"a worker writes a changed tally of each of {partitions} partitions once in {CHECKPOINT_SECONDS:g} s,"
+    interval = f"a worker writes a changed tally of each of {partitions} partitions once in {INTERVAL:g} s,"
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     if query.strings is not None:

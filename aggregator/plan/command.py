@@ -13,6 +13,7 @@ from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
+from oracles.discover import FAMILY_ERROR
 from oracles.discover.alphabet import LONGEST
 from oracles.discover.cell_hash import LEAST_CELLS, MOST_CELLS
 from oracles.errors import ParameterError, QueryError
@@ -119,8 +120,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, metavar="B", help=limit)
     goal = "print the clients, or the epsilon, that make this share detectable"
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)
-    error = "probability that any value is significant by mistake (default: 0.05)"
-    parser.add_argument("--family-error", type=share, default=0.05, metavar="A", help=error)
+    error = f"probability that any value is significant by mistake (default: {FAMILY_ERROR:g})"
+    parser.add_argument("--family-error", type=share, default=FAMILY_ERROR, metavar="A", help=error)
     capacity.add_options(parser)
     options = parser.parse_args(arguments)
     if options.table is not None and (options.clients, options.size, options.rate) != (None, None, None):

@@ -9,10 +9,9 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from aggregator.counting.checkpoint_plan import RECORDS_PER_S
+from aggregator.counting.checkpoint_plan import BYTES_PER_S, INTERVAL, RECORDS_PER_S
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
-from aggregator.plan.check_text import CHECKPOINT_SECONDS
 from aggregator.records.subject import value_count
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
@@ -28,8 +27,6 @@ ENVELOPE = 12
 """Bytes of a message in the log in addition to its frame."""
 IDS = 9
 """Bytes of an id in the changelog."""
-CHECKPOINT_BYTES = 32 << 20
-"""Default maximum bytes of checkpoints per second of a worker."""
 MOST_WORKERS = 100_000
 """Number of workers at which the search stops."""
 
@@ -167,7 +164,7 @@ def _state(
     for query in queries:
         arrivals, tally = frames[query.name], KEY + ENCODED_BYTES * tally_size(query)
         closes = min(partitions / query.pane, arrivals)
-        changes = min(partitions / CHECKPOINT_SECONDS, arrivals)
+        changes = min(partitions / INTERVAL, arrivals)
         is_long = any(window.kind != "all" and window.size > query.pane for window in query.windows)
         totals = min(1 / query.pane, arrivals) if is_long else 0.0
         writes += changes + CLOSING * closes
@@ -180,7 +177,7 @@ def _state(
     limit, total = RECORDS_PER_S * workers, writes + snapshots
     throttle = min(1.0, limit / total) if total else 1.0
     cores = throttle * (writes * costs.CHANGELOG + snapshots * costs.SNAPSHOT) + finals * costs.FINAL
-    return cores / assumptions.speed, min(size, CHECKPOINT_BYTES * workers)
+    return cores / assumptions.speed, min(size, BYTES_PER_S * workers)
 
 
 def state_size(query: Query, window: Window) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from oracles import ORACLES
+from oracles.discover import FAMILY_ERROR
 from oracles.errors import ParameterError
 from oracles.kernels.exact import POWER
 from oracles.mechanisms import NEWEST, fitted
@@ -28,7 +29,7 @@ class Plan:
     clients: int
     size: int
     epsilon: float
-    family_error: float = 0.05
+    family_error: float = FAMILY_ERROR
     answers: str = "once"
     budget: float | None = None
     """Epsilon of a round for answers for life. None means four times the epsilon of a report."""

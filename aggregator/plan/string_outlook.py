@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from unicodedata import normalize
 
+from aggregator.counting.checkpoint_plan import BYTES_PER_S, INTERVAL
 from aggregator.merging.windows import ENCODED_BYTES
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
@@ -26,9 +27,6 @@ SHORTER = 8
 CROWDS = (10**4, 10**6, 10**8)
 SEARCH_SECONDS = 0.5
 """CPU seconds of a search, once the words of its hash are known (another 0.5 s)."""
-CHANGELOG_RATE = 32 << 20
-"""Most bytes of checkpoints a second of a worker, by default."""
-CHECKPOINT_SECONDS = 2.0
 DAY = 86_400
 Z = 1.959964
 
@@ -106,7 +104,7 @@ def costs(query: Query, partitions: int) -> Iterator[str]:
 def written(query: Query, partitions: int) -> tuple[int, int]:
     """Return the most bytes a day in the changelog and in snapshots, of one worker with all partitions."""
     tally = partitions * query.oracle.state_size * ENCODED_BYTES
-    return int(min(CHANGELOG_RATE, tally / CHECKPOINT_SECONDS) * DAY), tally * DAY // query.pane
+    return int(min(BYTES_PER_S, tally / INTERVAL) * DAY), tally * DAY // query.pane
 
 
 def warnings(query: Query) -> Iterator[str]:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 
 from prometheus_client.aiohttp import make_aiohttp_handler
 
+from aggregator.counting.checkpoint_plan import BYTES_PER_S
 from aggregator.process.watchdog import Watchdog
 from aggregator.topics.command import verify
 from aggregator.topics.sizes import sizes
@@ -26,6 +27,7 @@ from hubbub.command.options import (
     rate,
     run,
     size,
+    size_text,
 )
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
@@ -63,9 +65,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_kafka(parser, embedded=True)
     add_queries(parser)
     add_address(parser, 8801, "/metrics, /healthz and /readyz")
-    budget = os.environ.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or "32MiB"
+    budget = os.environ.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or BYTES_PER_S
     rate_help = "maximum bytes of checkpoints per second; large ones are written less often"
-    rate_help += " (HUBBUB_CHECKPOINT_BYTES_PER_S; default: 32MiB)"
+    rate_help += f" (HUBBUB_CHECKPOINT_BYTES_PER_S; default: {size_text(BYTES_PER_S)})"
     parser.add_argument("--checkpoint-bytes-per-s", type=size, default=budget, metavar="SIZE", help=rate_help)
     add_max_frame(parser)
     patience = os.environ.get("HUBBUB_UPGRADE_PATIENCE") or f"{PATIENCE:.0f}"

@@ -68,6 +68,28 @@ def in_bytes(count: float) -> str:
     return f"{count:,.0f} B" if step == 0 else f"{count / 1024**step:,.1f} {_UNITS[step]}"
 
 
+def size_text(count: int) -> str:
+    """Return a size as `size` reads it.
+
+    >>> size_text(32 << 20), size_text(1536), size(size_text(1536))
+    ('32MiB', '1536B', 1536)
+    """
+    step = next(step for step in reversed(range(len(_UNITS))) if count % 1024**step == 0)
+    return f"{count // 1024**step}{_UNITS[step]}"
+
+
+def duration_text(length: int) -> str:
+    """Return seconds as `duration` reads them. A single day is 24h.
+
+    >>> duration_text(86_400), duration_text(7 * 86_400), duration_text(90)
+    ('24h', '7d', '90s')
+    """
+    for unit, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if length > unit and length % unit == 0:
+            return f"{length // unit}{letter}"
+    return f"{length}s"
+
+
 def duration(text: str) -> int:
     """Parse a duration such as "30m", "6h" or "7d" into seconds."""
     length = seconds(text)
@@ -155,7 +177,7 @@ def add_health_port(parser: argparse.ArgumentParser) -> None:
 
 def add_max_frame(parser: argparse.ArgumentParser) -> None:
     largest = os.environ.get("HUBBUB_MAX_FRAME") or str(MAX_FRAME)
-    most = "maximum size of a frame (HUBBUB_MAX_FRAME; default: 1MiB)"
+    most = f"maximum size of a frame (HUBBUB_MAX_FRAME; default: {size_text(MAX_FRAME)})"
     parser.add_argument("--max-frame", type=frame_size, default=largest, metavar="SIZE", help=most)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from oracles.consistency import BASE, METHODS, NORM_SUB
+from oracles.discover import FAMILY_ERROR
 from oracles.query import settings
 from oracles.query.answer_keys import ANSWER_KEYS
 from oracles.query.answers import Attribute
@@ -189,7 +190,7 @@ KEYS = (
         "family_error",
         'chance of one false "significant" among all values',
         number("above 0 and below 1", lambda value: 0 < value < 1),
-        0.05,
+        FAMILY_ERROR,
     ),
     Key("alerts_a_day", "expected number of false alerts per day", number("above 0", lambda value: value > 0), 1.0),
     Key(

@@ -53,7 +53,7 @@ def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
 def test_state_and_checkpoints_count_eight_bytes_an_integer():
     query = read(ONE)
     assert check_text.worker_bytes(query, 12) == 12 * 8 * query.oracle.state_size * 8
-    assert check_text.checkpoint_rate(query, 12) == 12 * query.oracle.state_size * 8 / check_text.CHECKPOINT_SECONDS
+    assert check_text.checkpoint_rate(query, 12) == 12 * query.oracle.state_size * 8 / check_text.INTERVAL
 
 
 @pytest.mark.parametrize(

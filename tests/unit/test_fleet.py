@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.counting.checkpoint_plan import INTERVAL
 from aggregator.plan import command, costs
-from aggregator.plan.check_text import CHECKPOINT_SECONDS
 from aggregator.plan.costs import provisional_records
 from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame
 from oracles import oracle
@@ -118,8 +118,7 @@ def test_state_is_bounded_by_the_rate_of_frames():
     busy = fleet(MANY, 10**8, USUAL)
     tallies, finals = len(MANY) * busy.partitions, sum(map(costs.finals, MANY))
     assert busy.state == pytest.approx(
-        tallies * (costs.CHANGELOG / CHECKPOINT_SECONDS + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10)
-        + finals * costs.FINAL,
+        tallies * (costs.CHANGELOG / INTERVAL + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10) + finals * costs.FINAL,
         rel=1e-9,
     )
 
