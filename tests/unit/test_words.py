@@ -1,4 +1,4 @@
-"""Plain words. Few sentences of docs and docstrings are hard, and few names are participles."""
+"""Plain words and paragraphs. Few sentences are hard, few names say nothing, and code has paragraphs and reasons."""
 
 import ast
 import re
@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
+from tests.paragraphs import events, measures
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("oracles", "hubbub", "producers", "aggregator")
@@ -27,9 +29,10 @@ PATTERNS = {
     "nominal": re.compile(r"(?<!^)\b(what|whoever|whatever)\b", re.IGNORECASE),
     "passive": re.compile(rf"\b(is|are|was|were|be|been)\s+((not|never|only)\s+)?({_AFTER_BE})\b", re.IGNORECASE),
     "two thoughts": re.compile(r"[;:]\s+\w"),
+    "cut reason": re.compile(r"^(So|Then|Otherwise)\b"),
     "long": re.compile(rf"^(\S+\s+){{{LONGEST}}}\S"),
 }
-BARS = {"where": 0.03, "nominal": 0.02, "passive": 0.22, "two thoughts": 0.20, "long": 0.10}
+BARS = {"where": 0.03, "nominal": 0.02, "passive": 0.22, "two thoughts": 0.20, "cut reason": 0.02, "long": 0.10}
 """The largest share of sentences with each pattern."""
 
 PARTICIPLE = re.compile(
@@ -137,6 +140,68 @@ def test_few_variables_have_a_participle_as_name(part):
     assert share <= NAMES_BAR, (
         f"{share:.2%} of {sum(map(len, names.values())):,} names, most in\n{worst(counts)}\n{words}"
     )
+
+
+CODE = {"benchmarks": sorted((ROOT / "benchmarks").rglob("*.py"))}
+PARAGRAPHS = {
+    "functions without a blank line": 0.40,
+    "assignments with several acts": 0.02,
+    "dense idioms a line": 0.002,
+    "empty names": 0.02,
+}
+"""The largest share of each measure in the product. Tests and benchmarks may have twice as much."""
+COMMENTS = {"product": 0.02, "tests": 0.008, "benchmarks": 0.008}
+"""The smallest number of comments for each line."""
+
+
+@pytest.mark.parametrize("part", CODE)
+def test_code_has_paragraphs_reasons_and_names(part):
+    factor = 1 if part == "product" else 2
+    shares = measures(CODE[part])
+    assert shares.pop("comments a line") >= COMMENTS[part]
+    excess = {measure: share for measure, share in shares.items() if share > factor * PARAGRAPHS[measure]}
+    assert excess == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "event"),
+    [
+        ("a, b = 1, 2", "several acts"),
+        ("a = b = 1", "several acts"),
+        ("f(*(1, 2))", "idiom"),
+        ("f(**(x if y else {}))", "idiom"),
+        ("a = {**(x if y else {})}", "idiom"),
+        ("a = [x for y in z for x in y]", "idiom"),
+        ("a = 1 if x else 2 if y else 3", "idiom"),
+        ("a = (x, y) == z", "idiom"),
+        ("a += 1 if x else 2", "idiom"),
+        ("a = 'text' * x", "idiom"),
+        ("if (a := f()): pass", "idiom"),
+        ("for a in x if y else z: pass", "idiom"),
+        ("for each in x: pass", "empty name"),
+        ("def f(first): pass", "empty name"),
+        ("a = 1  # why", "comment"),
+        ("def f():\n" + "    a()\n" * 12, "dense function"),
+    ],
+)
+def test_a_dense_form_is_counted(line, event):
+    assert event in list(events(line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a, b = f()",
+        "a = 'text' * 3",
+        "a = [x for x in y]",
+        "def f(self, other): pass",
+        "a = 1  # noqa: E501",
+        "def f():\n    'Text.'\n" + "    a()\n" * 11,
+        "def f():\n" + "    a()\n" * 6 + "\n" + "    a()\n" * 6,
+    ],
+)
+def test_a_plain_form_is_not_counted(line):
+    assert {*events(line)} <= {"line", "assignment", "name", "function"}
 
 
 @pytest.mark.parametrize(
