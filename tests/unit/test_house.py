@@ -167,8 +167,14 @@ def test_lines_of_code_are_counted_without_comments_and_docstrings():
     )
 
 
-def test_the_product_has_code(record_property):
-    """The number of its lines of code is part of the summary that pytest prints."""
-    total = sum(code_lines(path.read_text(encoding="utf-8")) for path in PRODUCT)
-    record_property("note", f"the product has {total:,} lines of code")
-    assert total
+def test_all_code_is_counted(record_property):
+    """The number of lines of code is part of the summary that pytest prints."""
+    folders = {"product": ROOMS[:4], "tests": ("tests",), "benchmarks": ("benchmarks",)}
+    counts = {}
+    for part, rooms in folders.items():
+        paths = [path for room in rooms for path in ROOT.glob(f"{room}/**/*.py")]
+        counts[part] = sum(code_lines(path.read_text(encoding="utf-8")) for path in paths)
+
+    parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
+    record_property("note", f"lines of code: {parts}, together {sum(counts.values()):,}")
+    assert all(counts.values())
