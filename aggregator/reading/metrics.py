@@ -7,7 +7,7 @@ import ssl
 import sys
 import time
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -84,11 +84,16 @@ def main(arguments: list[str]) -> int:
 
 def _show(options: argparse.Namespace) -> None:
     addresses = [options.url.rstrip("/")] if options.url else list(_addresses())
-    answers = [(address, text) for address in addresses if (text := _get(f"{address}/metrics"))]
+    answers: dict[str, str] = {}
+    for address in addresses:
+        text = _get(f"{address}/metrics")
+        if text:
+            answers[address] = text
     if not answers:
         raise Unanswered(f"no process answers at {', '.join(addresses)}. Name its address with --url")
     found = False
-    for address, text in answers:
+
+    for address, text in answers.items():
         families = list(text_string_to_metric_families(text))
         sys.stdout.write(f"{_heading(address, families)}\n")
         for line in _lines(families, options.name):
@@ -108,11 +113,13 @@ def _get(url: str) -> str | None:
     """Return the text of an answer, also of a refusal, or None if nothing answers in HTTP."""
     context = ssl.create_default_context()
     if url.startswith("https://127.0.0.1"):  # certificates are for outside clients
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     try:
         with urlopen(url, timeout=SECONDS, context=context) as answer:  # noqa: S310 - http and https alone
             return str(answer.read().decode())
     except HTTPError as error:
+        # A process that is not ready says why in the body of its refusal.
         return error.read().decode(errors="replace") if url.endswith("/readyz") else None
     except (OSError, ValueError):
         return None
@@ -121,11 +128,14 @@ def _get(url: str) -> str | None:
 def _heading(address: str, families: list[Metric]) -> str:
     names = {family.name for family in families}
     kind = next((kind for name, kind in KINDS.items() if name in names), "process")
+    # Any program may listen at this port, so its answer is foreign text.
     ready = plain((_get(f"{address}/readyz") or "").strip(), 200)
     state = "ready" if ready == "ready" else f"not ready: {ready or 'no answer'}"
-    values = {sample.name: sample for family in families for sample in family.samples}
+
+    values = {sample.name: sample for sample in chain.from_iterable(family.samples for family in families)}
     build = values.get("hubbub_build_info")
     start = values.get("process_start_time_seconds")
+
     parts = [f"{kind} at {address}: {state}"]
     if build is not None:
         parts.append(f"version {build.labels.get('version')}, kernels {build.labels.get('kernels')}")
@@ -137,12 +147,13 @@ def _heading(address: str, families: list[Metric]) -> str:
 def _lines(families: list[Metric], name: str | None) -> Iterator[str]:
     """Yield a line for each metric, and a line for each series if the metric is asked for by name."""
     for family in sorted(families, key=lambda family: family.name.startswith("process_")):
-        full = f"{family.name}_total" if family.type == "counter" else family.name
+        # The parser cuts this end off, but readers know a counter by the name that Prometheus stores.
+        full_name = f"{family.name}_total" if family.type == "counter" else family.name
         if name is None:
             if not family.name.endswith(DETAILS) and _matters(family):
                 yield f"{_words(family)}: {_summary(family)}"
-        elif name in full:
-            yield f"{_words(family)} ({full})"
+        elif name in full_name:
+            yield f"{_words(family)} ({full_name})"
             yield from (f"  {_series(sample)}: {_number(sample)}" for sample in family.samples)
 
 
@@ -162,6 +173,7 @@ def _summary(family: Metric) -> str:
     samples = sorted(family.samples, key=lambda sample: -sample.value)
     if not samples[0].labels:
         return _number(samples[0])
+
     parts = [
         f"{_series(sample)}: {_number(sample)}" for sample in samples[:PARTS] if sample.value or sample is samples[0]
     ]
@@ -180,8 +192,10 @@ def _quantiles(family: Metric) -> str:
         if sample.name.endswith("_bucket"):
             bound = float(sample.labels["le"])
             bounds[bound] = bounds.get(bound, 0.0) + sample.value
-    half, most = (min(bound for bound, number in bounds.items() if number >= share * count) for share in (0.5, 0.99))
-    return f"{count:,.0f} times, half within {_bound(half)}, 99% within {_bound(most)}"
+
+    # A bucket counts all observations up to its bound, so the first one with enough of them has the quantile.
+    median, high = (min(bound for bound, number in bounds.items() if number >= share * count) for share in (0.5, 0.99))
+    return f"{count:,.0f} times, half within {_bound(median)}, 99% within {_bound(high)}"
 
 
 def _bound(seconds: float) -> str:

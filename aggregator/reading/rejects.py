@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -41,8 +42,8 @@ Exit code: 0 done; 2 wrong options; 3 Kafka cannot be reached; 4 the topics are 
 def main(arguments: list[str]) -> int:
     parser = parser_of("rejects", HELP)
     add_kafka(parser, embedded=True)
-    newest = f"number of frames to show, the newest (default: {LAST})"
-    parser.add_argument("--last", type=whole(), default=LAST, metavar="N", help=newest)
+    count = f"number of frames to show, the newest (default: {LAST})"
+    parser.add_argument("--last", type=whole(), default=LAST, metavar="N", help=count)
     parser.add_argument("--reason", metavar="R", help="only frames with this reason")
     parser.add_argument("--json", action="store_true", help="one line of JSON for each frame, without the counts")
     options = parser.parse_args(arguments)
@@ -51,23 +52,27 @@ def main(arguments: list[str]) -> int:
 
 async def _show(kafka: Kafka, options: argparse.Namespace) -> None:
     counts: Counter[str] = Counter()
-    newest: list[tuple[int, int, int, dict[str, Any]]] = []
+    heap: list[tuple[int, int, int, dict[str, Any]]] = []
+    """The newest frames. The topic may hold millions, so only these stay in memory."""
     earliest = None
     numbers = await partitions(kafka, REJECTS, QUERIES)
     async with Follower(kafka) as follower:
         names = {digest: query.name for digest, query in follower.definitions.queries.items()}
+
     async with open_log(kafka, {REJECTS: range(numbers[REJECTS])}) as log:
         async for batches in log.batches_to_end():
-            for record in (record for batch in batches.values() for record in batch):
+            for record in chain.from_iterable(batches.values()):
                 reject = describe(record, names)
                 if options.reason not in (None, reject["reason"]):
                     continue
                 counts[reject["reason"]] += 1
                 earliest = min(earliest or record.timestamp, record.timestamp)
-                heapq.heappush(newest, (record.timestamp, record.partition, record.offset, reject))
-                if len(newest) > options.last:
-                    heapq.heappop(newest)
-    rejects = [reject for *_, reject in sorted(newest, key=lambda item: item[:3])]
+                # Time, partition and offset are unique, so the heap never compares the dicts.
+                heapq.heappush(heap, (record.timestamp, record.partition, record.offset, reject))
+                if len(heap) > options.last:
+                    heapq.heappop(heap)
+
+    rejects = [reject for *_, reject in sorted(heap, key=lambda item: item[:3])]
     if options.json:
         for reject in rejects:
             sys.stdout.write(f"{orjson.dumps(reject).decode()}\n")
@@ -96,6 +101,7 @@ def frame_start(start: bytes, names: Mapping[bytes, str]) -> dict[str, Any]:
     if len(start) >= _START.size and start[:4] == b"HBB1":
         _, _, _, width, digest, pane, identity = _START.unpack_from(start)
         about |= {"query": names.get(digest), "digest": digest.hex(), "pane": pane, "width": width}
+        # An id of zeros stands for a frame without one.
         about["id"] = identity.hex() if any(identity) else None
     return about | {"bytes": start.hex()}
 
@@ -105,10 +111,12 @@ def _lines(counts: Counter[str], earliest: int | None, rejects: list[dict[str, A
     if earliest is None:
         yield "no refused frames"
         return
+
     total = counts.total()
     yield f"{total:,} refused frame{'' if total == 1 else 's'} since {_time(earliest / 1000)}"
     for reason, number in counts.most_common():
         yield f"  {number:>12,}  {plain(reason)}"
+
     if rejects:
         yield f"the newest {len(rejects):,}:" if len(rejects) > 1 else "the newest:"
     for reject in rejects:
@@ -125,6 +133,7 @@ def _frame(reject: dict[str, Any]) -> str:
             return "no bytes"
         text = start.decode("latin-1")
         return f"JSON that begins with {plain(text, 60)}" if text.lstrip().startswith("{") else f"bytes {start.hex()}"
+
     query = reject["query"]
     about = f"query {plain(query)}" if query else f"digest {reject['digest']}, which no query has"
     identity = f"id {reject['id']}" if reject["id"] else "no id"
@@ -132,6 +141,7 @@ def _frame(reject: dict[str, Any]) -> str:
 
 
 def _integer(text: str | None) -> int | None:
+    # `isdecimal` also accepts digits of other scripts, and anybody may write headers.
     return int(text) if text is not None and text.isascii() and text.isdecimal() else None
 
 

@@ -5,6 +5,7 @@ import asyncio
 import csv
 import sys
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
@@ -42,9 +43,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("export", HELP)
     add_kafka(parser)
     parser.add_argument("--query", required=True, metavar="Q", help="name of the query")
-    since, until = "earliest end of a window, UTC", "upper limit of the end of a window, excluded, UTC"
-    parser.add_argument("--from", type=moment, dest="since", default=0, metavar="TIME", help=since)
-    parser.add_argument("--to", type=moment, dest="until", metavar="TIME", help=until)
+    earliest = "earliest end of a window, UTC"
+    parser.add_argument("--from", type=moment, dest="since", default=0, metavar="TIME", help=earliest)
+    limit = "upper limit of the end of a window, excluded, UTC"
+    parser.add_argument("--to", type=moment, dest="until", metavar="TIME", help=limit)
     parser.add_argument("--kind", choices=("tumbling", "hopping", "all"), help="only windows of this kind")
     group = "only this group, or (none) for reports without a group (default: the total of all groups)"
     parser.add_argument("--group", metavar="VALUE", help=group)
@@ -56,6 +58,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--output", type=Path, metavar="FILE", help="file to write; required for parquet (default: standard output)"
     )
     options = parser.parse_args(arguments)
+
     if options.format == "parquet" and options.output is None:
         parser.error("--format parquet needs --output FILE")
     if options.until is not None and options.until <= options.since:
@@ -84,10 +87,12 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
     if options.format == "parquet":
         with extra("read"):
             import polars as pl  # noqa: F401 - fails before the topic is read
+
     is_match = record_filter(options.since, options.until, options.kind, options.group, all_groups=options.all_groups)
     progress = _progress if sys.stderr.isatty() else None
     groups = [] if options.group is None else [options.group]
     records = await finals(kafka, options.query, is_match, progress, options.ask, groups=groups, must_exist=True)
+
     if options.output is None:
         _write(records, options.format, sys.stdout)
         return
@@ -98,6 +103,7 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
 
 
 def _progress(count: int, total: int) -> None:
+    # The number stays on one line of the terminal until the last one.
     sys.stderr.write(f"\r{count:,} of {total:,} records read{chr(10) if count >= total else ''}")
 
 
@@ -110,10 +116,13 @@ def _save(records: list[Record], form: str, path: Path) -> None:
 
 
 def _write(records: list[Record], form: str, file: TextIO) -> None:
-    names = columns(records)
+    all_rows = chain.from_iterable(map(rows, records))
     if form == "jsonl":
-        file.writelines(orjson.dumps(row).decode() + "\n" for record in records for row in rows(record))
+        file.writelines(orjson.dumps(row).decode() + "\n" for row in all_rows)
         return
+
+    names = columns(records)
+    # RFC 4180 asks for this end of a line on every system.
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(names)
-    writer.writerows([cell(row.get(name)) for name in names] for record in records for row in rows(record))
+    writer.writerows([cell(row.get(name)) for name in names] for row in all_rows)

@@ -43,37 +43,49 @@ async def finals(
     finals is an error.
     """
     counts = await partitions(kafka, ESTIMATES)
+    # Records of a higher version of the formats may mean something else.
     await formats_record.check(kafka)
     matches: dict[_Key, Record] = {}
     maps: dict[_Key, bytes] = {}
     ends_of: dict[str, tuple[int, int]] = {}
     """The first and the last end of a window, for each query."""
     groups_of_query: set[str] = set()
+
     async with open_log(kafka, {ESTIMATES: range(counts[ESTIMATES])}, max_partition_fetch_bytes=LARGEST) as log_reader:
-        tps, reader = log_reader.partitions, log_reader.consumer
+        tps = log_reader.partitions
+        reader = log_reader.consumer
         begins = await reader.beginning_offsets(tps)
         total = sum(log_reader.ends[tp] - begins[tp] for tp in tps)
         async for batches in log_reader.batches_to_end():
             for record in chain(*batches.values()):
                 if (record.key or b"").endswith(MAPS_END):
-                    if texts is not None and (key := _key_of_maps(record.key, query)) is not None:
+                    key = None if texts is None else _key_of_maps(record.key, query)
+                    if key is not None:
                         maps[key] = record.value
                     continue
-                for each in _read(record):
-                    first, last = ends_of.get(each.query, (each.span.end, each.span.end))
-                    ends_of[each.query] = min(first, each.span.end), max(last, each.span.end)
-                    if each.query == query:
-                        groups_of_query.update([] if each.group is None else [each.group])
-                        if is_match(each):
-                            matches[_window_key(each)] = each
+
+                final = _read(record)
+                if final is None:
+                    continue
+                end = final.span.end
+                earliest_end, newest_end = ends_of.get(final.query, (end, end))
+                ends_of[final.query] = min(earliest_end, end), max(newest_end, end)
+                if final.query == query and final.group is not None:
+                    groups_of_query.add(final.group)
+                # A final that a worker repeats after a restart has the same key, so each window is here once.
+                if final.query == query and is_match(final):
+                    matches[_window_key(final)] = final
+
             if progress is not None:
                 progress(sum([await reader.position(tp) - begins[tp] for tp in tps]), total)
+
     if not matches:
         reason = no_match(query, ends_of)
         if must_exist and query not in ends_of and not await _is_defined(kafka, query):
             raise ParameterError(reason)
         unknown = "" if query not in ends_of else no_group(query, groups, groups_of_query)
         log.warning("%s", unknown or reason)
+
     if texts is not None:
         matches = await _asked(kafka, matches, maps, texts)
     records = sorted(matches.values(), key=_order)
@@ -106,7 +118,8 @@ def answers(
     result: dict[_Key, Record] = {}
     reasons: Counter[str] = Counter()
     for key, record in matches.items():
-        query, value = queries.get(bytes.fromhex(record.digest)), maps.get(key)
+        query = queries.get(bytes.fromhex(record.digest))
+        value = maps.get(key)
         if record.withheld:
             result[key] = record
         elif query is None:
@@ -117,11 +130,14 @@ def answers(
             reasons["their maps are not in the topic of estimates"] += 1
         else:
             try:
-                if (own := maps_of(record, value, query)) is not None:
-                    result[key] = record_of(record, own, texts)
+                record_maps = maps_of(record, value, query)
+                if record_maps is not None:
+                    result[key] = record_of(record, record_maps, texts)
             except ReportError as error:
                 log.warning("maps of a final of query %s that ends at %d: %s", record.query, record.span.end, error)
                 reasons["their maps cannot be read"] += 1
+
+    # Nobody can ask a query for strings if it lists its values, so an empty table would hide the mistake.
     definitions = [queries.get(bytes.fromhex(record.digest)) for record in matches.values()]
     if not result and any(query is not None and query.strings is None for query in definitions):
         raise ParameterError("the query has no unknown strings to ask for; leave `ask` out")
@@ -145,8 +161,8 @@ def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
         return "there are no finals yet, of any query"
     if query not in ends:
         return f"there are no finals of query {query!r}; there are finals of {', '.join(sorted(ends))}"
-    first, last = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
-    return f"no final of query {query} matches; its finals end from {first} to {last}"
+    earliest, newest_end = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
+    return f"no final of query {query} matches; its finals end from {earliest} to {newest_end}"
 
 
 def no_group(query: str, groups: Collection[str], groups_of_query: Collection[str]) -> str:
@@ -172,21 +188,23 @@ def gaps(records: Sequence[Record]) -> list[str]:
 
 
 def _gap(windows: Sequence[Record]) -> str:
-    first, last = windows[0], windows[-1]
-    name = ", ".join(each for each in (first.query, first.attribute, first.group) if each is not None)
-    since = datetime.fromtimestamp(first.span.end, UTC).isoformat()
-    return f"{name} {label(first.span.window)}: windows since {since} are {WITHHELD[last.withheld or 'small']}"
+    record = windows[0]
+    name = ", ".join(part for part in (record.query, record.attribute, record.group) if part is not None)
+    start = datetime.fromtimestamp(record.span.end, UTC).isoformat()
+    reason = WITHHELD[windows[-1].withheld or "small"]
+    return f"{name} {label(record.span.window)}: windows since {start} are {reason}"
 
 
-def _read(record: Any) -> list[Record]:
+def _read(record: Any) -> Record | None:
+    """Return the final in a record, or None if it holds none. Anybody may write there."""
     if record.value is None:
-        return []
+        return None
     try:
         final = decode(record.value)
     except ValueError as error:
         log.warning("%s, partition %d, offset %d: %s", record.topic, record.partition, record.offset, error)
-        return []
-    return [final] if final.final else []
+        return None
+    return final if final.final else None
 
 
 def _order(record: Record) -> tuple[int, int, str, str]:

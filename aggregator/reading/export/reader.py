@@ -62,10 +62,11 @@ def read(
         import polars as pl  # noqa: F401 - fails before the topic is read
 
     kafka = Kafka(servers=servers, prefix=prefix)
-    groups = [each for each in (group, *(compare or ())) if isinstance(each, str)]
+    groups = [name for name in (group, *(compare or ())) if isinstance(name, str)]
     if compare is None:
         is_match = record_filter(since, until, kind, group)
         return table(_run(finals(kafka, query, is_match, texts=ask, groups=groups)))
+
     if ask is not None:
         raise ParameterError("strings of an open domain cannot be compared; leave `compare` or `ask` out")
     is_match = pair_filter(compare, since, until, kind, group)
@@ -98,22 +99,25 @@ def difference_table(records: list[Record], pair: Pair, family_error: float) -> 
     import polars as pl
 
     are_groups = isinstance(pair[0], str)
-    by_series: dict[tuple[Any, ...], dict[int | str | None, Record]] = {}
-    for record in records:
-        place, other = (record.span.end, record.group) if are_groups else (record.group, record.span.end)
-        series = record.query, record.digest, record.attribute, record.span.window, place
-        by_series.setdefault(series, {})[other] = record
-    rows: list[dict[str, Any]] = []
     if any(record.discover() is not None for record in records):
         raise ParameterError("the query has no list of values, so its windows cannot be compared; read them one by one")
+
+    by_series: dict[tuple[Any, ...], dict[int | str | None, Record]] = {}
+    for record in records:
+        place, name = (record.span.end, record.group) if are_groups else (record.group, record.span.end)
+        series = record.query, record.digest, record.attribute, record.span.window, place
+        by_series.setdefault(series, {})[name] = record
+
+    rows: list[dict[str, Any]] = []
     for by_name in by_series.values():
         before, after = (by_name.get(name) for name in pair)
         if before is None or after is None:
-            continue
+            continue  # the other window may not be published yet
         size = after.size or len({*before.values, *after.values})
         result = differences(before, after, size, family_error, apart=are_groups)
         about = _about(before, after)
         rows += [{**about, **asdict(row), "level": result.level} for row in result.rows]
+
     if records and not rows:
         log.warning("%s", _no_difference(pair, are_groups=are_groups))
     return pl.DataFrame(rows, schema=_DIFFERENCES)

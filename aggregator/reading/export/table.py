@@ -17,7 +17,7 @@ ABOUT = {
 }
 """The columns that are equal in all rows of a record, with their types."""
 ERRORS = ("stderr", "low", "high")
-LAST = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "central": float}
+PROOFS = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "central": float}
 """The last columns, with their types."""
 WEIGHTED = ("by_weight", "by_weight_low", "by_weight_high")
 """The columns of a total that is weighted to known shares of the groups."""
@@ -45,11 +45,14 @@ def record_filter(
 def columns(records: Iterable[Record]) -> dict[str, type]:
     """Return the names and types of the columns, in order."""
     records = list(records)
-    methods = [UNBIASED, *ERRORS, *(method for record in records for method in record.shares)]
+    # A later version of the query may have other methods, and a table has the columns of all its records.
+    methods = dict.fromkeys((UNBIASED, *ERRORS), float)
+    for record in records:
+        methods |= dict.fromkeys(record.shares, float)
     numbers = {"number": float, "unit": str} if any(record.has_numbers for record in records) else {}
     strings = {"first_seen": int} if any(record.discover() is not None for record in records) else {}
     weighted = dict.fromkeys(WEIGHTED, float) if any(_weighted_columns(record) for record in records) else {}
-    return {**ABOUT, "value": str, **numbers, **strings, **dict.fromkeys(methods, float), **LAST, **weighted}
+    return {**ABOUT, "value": str, **numbers, **strings, **methods, **PROOFS, **weighted}
 
 
 def rows(record: Record) -> list[Row]:
@@ -76,35 +79,37 @@ def rows(record: Record) -> list[Row]:
     }
     if record.has_numbers and not record.withheld:
         return _number_rows(record, about)
-    if (discover := record.discover()) is not None:
+    discover = record.discover()
+    if discover is not None:
         return _string_rows(record, discover, about)
+
     hitters = {hitter.value: hitter for hitter in record.hitters(UNBIASED)}
     level, low, high = first(record, len(record.values))
     numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
     lists = {name: column.tolist() for name, column in numbers.items()}
     weighted = _weighted_columns(record)
     table = []
-    for at, value in enumerate(record.values):
-        cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
+    for index, value in enumerate(record.values):
+        cells = {name: _nan_to_none(column[index]) for name, column in lists.items()}
         hitter = hitters.get(value)
         first_rank, last_rank = (hitter and hitter.ranks) or (None, None)
         proof = hitter is not None and hitter.decided
-        last = {"level": level, "proved": proof, "first_rank": first_rank, "last_rank": last_rank}
-        by_weight = {name: column[at] for name, column in weighted.items()}
-        table.append({**about, "value": value, **cells, **last, **by_weight})
+        proofs = {"level": level, "proved": proof, "first_rank": first_rank, "last_rank": last_rank}
+        by_weight = {name: column[index] for name, column in weighted.items()}
+        table.append({**about, "value": value, **cells, **proofs, **by_weight})
+
+    # Without this row, a reader could not tell a withheld window from one that nobody asked for.
     if record.withheld:
-        table.append({**about, "value": None, **dict.fromkeys((*lists, *LAST))})
+        table.append({**about, "value": None, **dict.fromkeys((*lists, *PROOFS))})
     return table
 
 
 def _weighted_columns(record: Record) -> dict[str, list[float | None]]:
     """Return the unbiased shares of a weighted total and their intervals. A record without weights has none."""
     total = record.rest()["weighted"]
-    return (
-        {}
-        if total is None
-        else dict(zip(WEIGHTED, (total["shares"][UNBIASED], total["low"], total["high"]), strict=True))
-    )
+    if total is None:
+        return {}
+    return dict(zip(WEIGHTED, (total["shares"][UNBIASED], total["low"], total["high"]), strict=True))
 
 
 def _string_rows(record: Record, discover: DiscoverRow, about: Mapping[str, Any]) -> list[Row]:
@@ -112,10 +117,10 @@ def _string_rows(record: Record, discover: DiscoverRow, about: Mapping[str, Any]
     numbers = {**record.shares, "stderr": record.stderr, "low": record.low, "high": record.high}
     lists = {name: column.tolist() for name, column in numbers.items()}
     table = []
-    for at, (value, level) in enumerate(zip(record.values, record.rest()["level"], strict=True)):
-        cells = {name: _nan_to_none(column[at]) for name, column in lists.items()}
+    for index, (value, level) in enumerate(zip(record.values, record.rest()["level"], strict=True)):
+        cells = {name: _nan_to_none(column[index]) for name, column in lists.items()}
         first_seen = discover.first_seen.get(value)
-        proof = first_seen is not None and record.low[at] > 0.0
+        proof = first_seen is not None and record.low[index] > 0.0
         table.append(
             {**about, "value": value, "first_seen": first_seen, **cells, "level": level, "proved": bool(proof)}
         )
