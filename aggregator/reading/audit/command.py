@@ -72,6 +72,7 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     counts = await partitions(kafka, REPORTS, QUERIES, ESTIMATES, ALERTS)
     async with Follower(kafka) as follower:
         catalog = follower.definitions
+    # A higher version may change how reports count, and all records would seem wrong.
     formats.refuse_higher(catalog.formats)
 
     fold = Fold(catalog, counts[REPORTS], log_has_time=kafka.dialect.log_has_time, limit=options.max_frame)
@@ -80,6 +81,7 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
 
     records = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
     comparison = compare(fold, catalog, records, options.start, options.end)
+    # Alerts depend on all finals before them, so a range cannot tell which are right.
     if options.start is None:
         records |= await _newest(kafka, ALERTS, counts[ALERTS])
 
@@ -110,6 +112,7 @@ async def _read(kafka: Kafka, fold: Fold, partition: int, catalog: Definitions, 
         ):
             run = []
             for record in batches.get(tp, []):
+                # The embedded broker keeps the producer's time, and the worker counts by it there.
                 time = record.timestamp if record.timestamp_type or trusts_all else UNTRUSTED
                 run.append((record.offset, time, record.value))
             fold.read(partition, run)
@@ -127,6 +130,7 @@ async def _seek(reader: Any, tp: TopicPartition, catalog: Definitions, start: in
     skew = max((versions.skew for versions in catalog.versions.values()), default=0)
     position = (await reader.offsets_for_times({tp: max(0, start - skew - BEFORE) * 1000}))[tp]
     if position is None:
+        # No record is that late, so this partition has none of the range.
         await reader.seek_to_end(tp)
     else:
         reader.seek(tp, position.offset)
@@ -134,12 +138,13 @@ async def _seek(reader: Any, tp: TopicPartition, catalog: Definitions, start: in
 
 async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
     """Return the newest value of each key of a topic."""
-    newest: dict[bytes, bytes] = {}
+    values: dict[bytes, bytes] = {}
     async with open_log(kafka, {name: range(count)}, max_partition_fetch_bytes=LARGEST) as log_reader:
         async for batches in log_reader.batches_to_end(beyond=True):
             for record in chain(*batches.values()):
-                newest[record.key] = record.value
-    return newest
+                # Compaction comes late, so older values of a key may still be there.
+                values[record.key] = record.value
+    return values
 
 
 def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace, incomplete: Collection[str]) -> str:

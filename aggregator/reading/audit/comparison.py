@@ -43,7 +43,7 @@ class Comparison:
         try:
             counts, answering = decode_maps(published, self.cells[key])
         except ReportError:
-            return False
+            return False  # anybody may write under this key
         right_counts, right_answering = decode_maps(expected, self.cells[key])
         return answering == right_answering and np.array_equal(counts, right_counts)
 
@@ -85,6 +85,7 @@ def _compare_query(
     """Add the records of one query to a comparison, up to a time."""
     strings = versions.query.strings
     incomplete = {key for key, final in published.items() if final.is_incomplete}
+    # The maps of an incomplete final lack the same reports.
     incomplete |= {key + MAPS_END for key in incomplete}
     if incomplete:
         comparison.incomplete.add(versions.query.name)

@@ -24,7 +24,7 @@ from hubbub.kafka.columns import UNTRUSTED
 
 Record = tuple[int, int, Data]
 """Offset, timestamp and value of a record."""
-WHOLE = Range(None, (), None)
+WHOLE_LOG = Range(None, (), None)
 """The whole log."""
 
 
@@ -51,6 +51,7 @@ class Fold:
             tallies.setdefault(pane, Tally.empty(query)).add(query.oracle, frames, query.max_ids)
         self._clocks[partition] = admission.clock
 
+        # A worker closes its panes by the same clock, so a later report is late here too.
         late_panes = [pane for pane in tallies if definitions[pane[0]].is_late(pane[1], admission.clock)]
         for pane in late_panes:
             self._add(pane, tallies.pop(pane).close())
@@ -72,7 +73,7 @@ class Fold:
         ends = [self.through(versions, partition) for versions in self._catalog.versions.values()]
         return all(closed_end is not None and closed_end >= end for closed_end in ends)
 
-    def finals(self, versions: Versions, part: Range = WHOLE) -> Iterator[ClosedWindow]:
+    def finals(self, versions: Versions, part: Range = WHOLE_LOG) -> Iterator[ClosedWindow]:
         """Yield the final windows of a definition in a range, in the order of time."""
         end = self.through(versions)
         if end is None:
@@ -80,6 +81,7 @@ class Fold:
         if part.end is not None:
             end = min(end, part.end)
 
+        # The snapshots have the sums of all partitions, so the merger sees a single one.
         merger = Merger(versions, 1, marks=self._marks(versions, part))
         for pane, snapshot in self._panes(versions):
             if (part.start is None or pane >= part.start) and pane < end:

@@ -181,20 +181,20 @@ def _union(stretches: Iterable[Stretch]) -> list[Stretch]:
     return union
 
 
-def _difference(stretches: Sequence[Stretch], others: Sequence[Stretch]) -> Iterator[Stretch]:
-    """Yield the time of `stretches` that is in none of `others`. Both are disjoint and in order."""
+def _difference(stretches: Sequence[Stretch], excluded: Sequence[Stretch]) -> Iterator[Stretch]:
+    """Yield the time of `stretches` that is in none of `excluded`. Both are disjoint and in order."""
     index = 0
     for start, end in stretches:
         position = start
-        # Both are in order, so a stretch of `others` that lies behind is never looked at again.
-        while index < len(others) and others[index][1] <= position:
+        # Both are in order, so a stretch of `excluded` that lies behind is never looked at again.
+        while index < len(excluded) and excluded[index][1] <= position:
             index += 1
 
-        for other_start, other_end in others[index:]:
-            if other_start >= end:
+        for excluded_start, excluded_end in excluded[index:]:
+            if excluded_start >= end:
                 break
-            if other_start > position:
-                yield position, other_start
-            position = max(position, other_end)
+            if excluded_start > position:
+                yield position, excluded_start
+            position = max(position, excluded_end)
         if position < end:
             yield position, end

@@ -127,6 +127,7 @@ async def _pipe(kafka: Kafka, options: argparse.Namespace) -> None:
         async for news in stream:
             lines = [line(value) for value in news.records if _matches_record(value, options)]
             lines += [line(value) for value in news.alerts if _matches_alert(value, options)]
+            # The next program of a pipe waits for these lines, and the buffer would keep them.
             sys.stdout.write("".join(lines))
             sys.stdout.flush()
 
@@ -135,7 +136,8 @@ def _matches_record(value: bytes, options: argparse.Namespace) -> bool:
     try:
         record = decode_record(value)
     except ValueError:
-        return False
+        return False  # anybody may write to the topic
+
     is_wanted = record.group == options.group and (record.final or options.provisional)
     return is_wanted and _matches(Heading.of(record), options)
 
@@ -153,6 +155,7 @@ def _matches(heading: Heading, options: argparse.Namespace) -> bool:
 
 def line(value: bytes) -> str:
     """Return a line of JSON without control characters, so that it is safe in a terminal."""
+    # `json.dumps` escapes all control characters but this one.
     return json.dumps(orjson.loads(value), separators=(",", ":")).replace("\x7f", "\\u007f") + "\n"
 
 
@@ -196,6 +199,7 @@ class Lines:
 
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind in ('surge', 'fade') else text}\n")
+        # Only now, since several notices of one baseline may come with the same poll.
         self._from_the_start.update(map(_origin, filter(_is_baseline, notices)))
         sys.stdout.flush()
 
@@ -242,6 +246,7 @@ async def follow(kafka: Kafka, last: int) -> AsyncGenerator[News, None]:
         begins = await reader.beginning_offsets(log_reader.partitions)
         for tp, end in log_reader.ends.items():
             if tp.topic in (kafka.topic(ESTIMATES), kafka.topic(ALERTS)):
+                # Retention may have deleted the first of the last records.
                 reader.seek(tp, max(begins[tp], end - last))
 
         async for batches in log_reader.batches(poll_ms=POLL_MS, most=BATCH):

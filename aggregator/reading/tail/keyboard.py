@@ -20,6 +20,7 @@ def keys(press: Callable[[str], None]) -> Iterator[None]:
     number = sys.stdin.fileno()
     attributes = termios.tcgetattr(number)
     loop = asyncio.get_running_loop()
+    # The shell would keep this mode, so the end restores the attributes, also after an error.
     tty.setcbreak(number)  # Ctrl-C still ends the command
     loop.add_reader(number, lambda: _read(number, press))
     try:

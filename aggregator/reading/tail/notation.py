@@ -75,6 +75,7 @@ def brief(count: int) -> str:
     """
     for unit, letter in ((10**9, "G"), (10**6, "M")):
         if count >= unit:
+            # With three digits, 999.5 and more would be written with a power of ten.
             return f"{count / unit:.3g}{letter}" if count < 999.5 * unit else f"{count / unit:.0f}{letter}"
     return f"{count:,}" if count < 100_000 else f"{count // 1000}k"
 
@@ -94,8 +95,9 @@ def digits(error: float) -> int:
     return min(8, max(0, 1 - math.floor(math.log10(100.0 * error)))) if error > 0.0 else 2
 
 
-def percent(share: float, after: int) -> str:
-    return f"{100.0 * share:z.{after}f}%"
+def percent(share: float, places: int) -> str:
+    # Without the `z`, a small share below zero would be -0%.
+    return f"{100.0 * share:z.{places}f}%"
 
 
 def quantity(number: float, error: float, unit: str | None = None) -> str:
@@ -119,11 +121,11 @@ def sparkline(shares: Sequence[float | None]) -> str:
     >>> sparkline([0.1, None, 0.4, 0.8])
     '▂ ▅█'
     """
-    largest = max((share for share in shares if share is not None), default=0.0)
+    peak = max((share for share in shares if share is not None), default=0.0)
     steps = len(_BLOCKS) - 1
 
     def block(share: float) -> str:
         # An unbiased share may be below zero.
-        return _BLOCKS[max(0, round(share / largest * steps)) if largest > 0.0 else 0]
+        return _BLOCKS[max(0, round(share / peak * steps)) if peak > 0.0 else 0]
 
     return "".join(" " if share is None else block(share) for share in shares)

@@ -40,6 +40,7 @@ class Track:
         """Whether a summary has a newer definition or a shorter window."""
         heading = summary.heading
         present = self.newest.heading
+        # A changed query has another digest, and its old windows may still arrive.
         if heading.digest != present.digest:
             return heading.end > present.end
         return _length(heading.window) < _length(present.window)
@@ -66,6 +67,7 @@ class Track:
     def _rank(self, summary: Summary) -> tuple[bool, bool, int, int]:
         """Return a key that is larger for a window to show in preference."""
         is_over = not summary.final and any(end >= summary.heading.end for end in self.finals)
+        # A withheld window does not hide the values of an older one.
         return summary.withheld is None and not is_over, summary.final, summary.heading.end, summary.n
 
     @property
@@ -164,6 +166,7 @@ class Overview:
         except ValueError:
             self.unreadable += 1
             return
+        # Statuses of definitions that nobody knows could fill the memory.
         has_definition = bytes.fromhex(status.digest) in self._definitions.definitions.queries
         if has_definition or status.digest in self._statuses or len(self._statuses) < STATUSES:
             self._statuses[status.digest] = status
@@ -182,7 +185,7 @@ class Overview:
         """Return the tracks of the attributes of a query."""
         return [self.tracks[place] for place in sorted(self.tracks) if place[0] == name]
 
-    def pulse(self, name: str, now: float) -> QueryPulse | None:
+    def pulse(self, name: str, clock_time: float) -> QueryPulse | None:
         """Return the state of a query, or None if its definition is unknown."""
         definitions = self._definitions.definitions
         tracks = self.tracks_of(name)
@@ -197,9 +200,9 @@ class Overview:
         latest = self.latest.get(name)
         status = self._statuses.get(query.digest.hex())
         withheld = bool(tracks) and all(track.is_withheld for track in tracks)
-        state = state_of(query, status, latest, now, retired=retired, withheld=withheld)
-        age = None if latest is None else max(0.0, now - latest)
-        return QueryPulse(state, age, _state_text(query, state, status, latest, now))
+        state = state_of(query, status, latest, clock_time, retired=retired, withheld=withheld)
+        age = None if latest is None else max(0.0, clock_time - latest)
+        return QueryPulse(state, age, _state_text(query, state, status, latest, clock_time))
 
     def _is_visible(self, heading: Heading) -> bool:
         if self.query not in (None, heading.query):
@@ -216,9 +219,9 @@ class Overview:
         return track.add(summary)
 
 
-def _state_text(query: Query, state: State, status: QueryStatus | None, latest: int | None, now: float) -> str:
+def _state_text(query: Query, state: State, status: QueryStatus | None, latest: int | None, clock_time: float) -> str:
     if state == "late" and latest is not None:
-        delay = lateness(now - latest - shortest_expected_age(query))
+        delay = lateness(clock_time - latest - shortest_expected_age(query))
         hint = "check that workers run (/readyz, hubbub_lag_seconds)"
         return f"no final since {clock(latest)}, late by {delay}: {hint}"
 
@@ -228,7 +231,7 @@ def _state_text(query: Query, state: State, status: QueryStatus | None, latest: 
 
     if state == "waiting":
         # A definition may be published before it counts.
-        begins = query.starts is not None and query.starts > now
+        begins = query.starts is not None and query.starts > clock_time
         return f"begins at {moment(query.starts or 0)}" if begins else "no final yet"
     return "no longer counted" if state == "retired" else ""
 

@@ -23,6 +23,7 @@ class Pages:
     def visible(self, names: Sequence[str], rows: int) -> list[tuple[str, str]]:
         """Return the key and the name of each query that the overview shows in this number of rows."""
         rows = max(1, min(rows, len(KEYS)))
+        # Queries may have gone since the page was turned.
         if self.first >= len(names):
             self.first = 0
         return list(zip(KEYS, names[self.first : self.first + rows], strict=False))

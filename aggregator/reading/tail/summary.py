@@ -34,7 +34,6 @@ _PLURAL_VERBS = {
     "fade": "have fallen",
 }
 _FOUND = "was found for the first time:"
-"""The verb of a name that nobody listed. Page and alert have the same words."""
 _PLURAL_FOUND = "were found for the first time"
 
 
@@ -51,6 +50,7 @@ class Heading:
     @classmethod
     def of(cls, source: Record | Alert) -> Self:
         window, _, end = source.span if isinstance(source, Record) else source.window.span
+        # Anybody may write a record. Its names must not control the terminal.
         attribute = None if source.attribute is None else plain(source.attribute, NAME)
         return cls(plain(source.query, NAME), source.digest, attribute, window, end)
 
@@ -88,7 +88,6 @@ class Summary:
         method = next((name for name in record.shares if name != UNBIASED), None)
         hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
         rows = _number_rows(record) if record.has_numbers else _rows(record, method, hitters)
-
         return cls(
             heading=Heading.of(record),
             final=record.final,
@@ -285,6 +284,7 @@ def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str
 
 
 def _baseline_text(ranking: Sequence[Notice], top: int) -> str:
+    # Each kind of window has its baseline, so a value may come several times.
     names = [row.name for row in {notice.row.value: notice.row for notice in ranking}.values()]
     count = _plural(len(names), ranking[0].thing)
     start = "found by the first search" if ranking[0].is_name else "frequent from the start"
@@ -295,6 +295,7 @@ def _change_text(ranking: Sequence[Notice], top: int) -> str:
     notice = ranking[0]
     if len(ranking) == 1:
         return str(notice)
+
     verb = _PLURAL_FOUND if notice.is_name else _PLURAL_VERBS[notice.kind].format(notice.proof)
     values = [f"{notice.row.name} {notice.row}" for notice in ranking]
     return f"{_plural(len(ranking), notice.thing)} {verb}: {_list_text(values, top)}"

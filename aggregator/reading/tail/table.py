@@ -41,13 +41,14 @@ class Screen:
 
     def __init__(self, top: int, console: Console | None = None) -> None:
         self._top = top
+        # With its defaults, rich would draw `:name:` as an emoji, and color parts of names.
         self._console = console or Console(highlight=False, emoji=False)
         self._live = Live(console=self._console, refresh_per_second=4)
         self._overview = Overview()
         self._pages = Pages()
 
     def show(self, overview: Overview, summaries: list[Summary], notices: list[Notice]) -> None:
-        del summaries, notices
+        del summaries, notices  # the overview has them already
         self._overview = overview
         self._draw()
 
@@ -70,7 +71,9 @@ class Screen:
         self._live.__exit__(kind, error, trace)
 
 
-def page(overview: Overview, pages: Pages, top: int, width: int, height: int, now: float) -> Iterator[RenderableType]:
+def page(
+    overview: Overview, pages: Pages, top: int, width: int, height: int, clock_time: float
+) -> Iterator[RenderableType]:
     """Yield the parts of the page that is shown. If there is only one query, its page is the first one."""
     names = overview.names
     if not names:
@@ -81,9 +84,9 @@ def page(overview: Overview, pages: Pages, top: int, width: int, height: int, no
     if name is None and len(names) == 1:
         name = names[0]
     if name is None:
-        yield from _all_queries(overview, pages, width, height, now)
+        yield from _all_queries(overview, pages, width, height, clock_time)
     else:
-        yield from _one_query(overview, name, top, width, height, now)
+        yield from _one_query(overview, name, top, width, height, clock_time)
         if len(names) > 1:
             yield Text("keys: 0: all queries, q: end", style="dim")
 
@@ -91,8 +94,8 @@ def page(overview: Overview, pages: Pages, top: int, width: int, height: int, no
 def waiting_text(overview: Overview) -> str:
     """Return the text to show before the first record."""
     subject = "records" if overview.query is None else f"records of {overview.query}"
-    others = f"; there are records of {', '.join(sorted(overview.others))}" if overview.others else ""
-    return f"waiting for {subject}{others}"
+    hint = f"; there are records of {', '.join(sorted(overview.others))}" if overview.others else ""
+    return f"waiting for {subject}{hint}"
 
 
 def _rows(height: int) -> int:
@@ -100,17 +103,19 @@ def _rows(height: int) -> int:
     return max(1, height - 5)
 
 
-def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now: float) -> Iterator[RenderableType]:
+def _all_queries(
+    overview: Overview, pages: Pages, width: int, height: int, clock_time: float
+) -> Iterator[RenderableType]:
     names = overview.names
-    visible = pages.visible(names, _rows(height))
-    rows = [(key, name, overview.pulse(name, now), overview.tracks_of(name)) for key, name in visible]
+    queries = pages.visible(names, _rows(height))
+    rows = [(key, name, overview.pulse(name, clock_time), overview.tracks_of(name)) for key, name in queries]
     cells = [(key, name, *_overview_cells(pulse, tracks)) for key, name, pulse, tracks in rows]
 
     # Names and values share the columns that the numbers leave.
     number_width = 2
     for index, heading in _NUMBER_COLUMNS:
         number_width += max(cell_len(text) for text in (heading, *(row[index] for row in cells))) + 1
-    longest = max(_columns(name) for _, name in visible)
+    longest = max(_columns(name) for _, name in queries)
     values = max(7, *(_columns(row[5]) for row in cells))
     space = max(12, width - number_width)
     name_width = min(longest, max(space - values, space // 2))
@@ -128,9 +133,9 @@ def _all_queries(overview: Overview, pages: Pages, width: int, height: int, now:
         table.add_row(*row)
     yield table
 
-    more = f", space: {len(names) - len(visible)} more queries" if len(names) > len(visible) else ""
-    yield Text(f"keys: {visible[0][0]} to {visible[-1][0]}: a query{more}, q: end", style="dim")
-    room = height - len(visible) - 3
+    more = f", space: {len(names) - len(queries)} more queries" if len(names) > len(queries) else ""
+    yield Text(f"keys: {queries[0][0]} to {queries[-1][0]}: a query{more}, q: end", style="dim")
+    room = height - len(queries) - 3
     for _, line in list(notice_lines(last_notices(overview.notices, LATEST), 1))[: max(0, room)]:
         yield Text(_cut(line, width), style="bold")
 
@@ -156,11 +161,11 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
 
 
 def _one_query(
-    overview: Overview, name: str, top: int, width: int, height: int, now: float
+    overview: Overview, name: str, top: int, width: int, height: int, clock_time: float
 ) -> Iterator[RenderableType]:
     """Yield a table for each attribute, the state in words, and the alerts of the query."""
     tracks = overview.tracks_of(name)
-    pulse = overview.pulse(name, now)
+    pulse = overview.pulse(name, clock_time)
     notices = last_notices((notice for notice in overview.notices if notice.heading.query == name), LATEST)
 
     room = height - 3 - len(notices) - 4 * len(tracks)
@@ -232,7 +237,7 @@ def _fitting_columns(width: int, columns: Sequence[tuple[str, list[str]]]) -> li
 def _fitted(text: str, width: int) -> str:
     """Return foreign text in this width. Wide and escaped characters need more room than one column each."""
     texts = (plain(text, length) for length in range(width, LEAST_NAME, -1))
-    return next((short for short in texts if cell_len(short) <= width), plain(text, LEAST_NAME))
+    return next((candidate for candidate in texts if cell_len(candidate) <= width), plain(text, LEAST_NAME))
 
 
 def _columns(text: str) -> int:
@@ -247,6 +252,7 @@ def _cut(line: str, width: int) -> str:
 
 def _share_bar(row: TailRow, widest: float) -> str:
     """Return a bar of blocks for the share, with a line to the upper end of the interval."""
+    # An unbiased share may be below zero, and then its bar is empty.
     scale = BAR / widest if widest > 0.0 else 0.0
     blocks = round(max(row.amount, 0.0) * scale)
     return "█" * blocks + "─" * (round(row.high * scale) - blocks)
