@@ -90,7 +90,8 @@ class Session:
     """
 
     def __init__(self, folder: Path, replacements: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        self.folder, self._replacements = folder, replacements
+        self.folder = folder
+        self._replacements = replacements
         tools = folder / ".bin"
         tools.mkdir()
         (tools / "hubbub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hubbub "$@"\n')
@@ -113,8 +114,8 @@ class Session:
 
     def replaced(self, text: str) -> str:
         """Return a text of the document with the addresses of this machine."""
-        for old, new in self._replacements.items():
-            text = text.replace(old, new)
+        for old, replacement in self._replacements.items():
+            text = text.replace(old, replacement)
         return text
 
     def command(self, text: str) -> None:

@@ -72,7 +72,8 @@ class Crowd:
     def next(self):
         """Yield the true counts, finals and alerts of the next pane as messages."""
         pane = len(self.snapshots)
-        values, oracle = self.answers(pane), self.query.oracle
+        values = self.answers(pane)
+        oracle = self.query.oracle
         state = oracle.zeros()
         refusals = oracle.add(state, oracle.perturb(values, self.rng))
         self.snapshots.append(Snapshot(len(values) - refusals, refusals, 17 if pane % 3 == 0 else 0, 0, state))
@@ -88,13 +89,14 @@ class Crowd:
             yield from (("alerts", *alert) for alert in result.decision.alerts)
 
     def result(self, span):
-        first, last = ((at - self.start) // PANE for at in (span.start, span.end))
-        total = merge_snapshots(self.snapshots[first:last], self.query.oracle.state_size)
+        first_pane, last_pane = ((moment - self.start) // PANE for moment in (span.start, span.end))
+        total = merge_snapshots(self.snapshots[first_pane:last_pane], self.query.oracle.state_size)
         return window_result(self.query, span, total, states=self.states.get(span.window, []))
 
     def provisional(self):
         """Return a provisional record of the next tumbling window, with the reports of the last one."""
-        window, end = self.query.windows[0], self.start + PANE * (len(self.snapshots) + 1)
+        window = self.query.windows[0]
+        end = self.start + PANE * (len(self.snapshots) + 1)
         result = build(self.query, Span(window, end - PANE, end), self.snapshots[-1], through=end)
         ((key, value),) = result.records
         return "estimates", key, value
@@ -102,10 +104,10 @@ class Crowd:
     def _truth(self, pane, values):
         columns = values.reshape(len(values), -1).T
         counts = [np.bincount(c, minlength=d.size).tolist() for c, d in zip(columns, self.query.domains, strict=True)]
-        at = self.start + PANE * pane
-        body = {"query": self.query.name, "digest": self.query.digest.hex(), "pane": at, "source": "test"}
+        moment = self.start + PANE * pane
+        body = {"query": self.query.name, "digest": self.query.digest.hex(), "pane": moment, "source": "test"}
         body["counts"] = counts if self.query.attributes else counts[0]
-        return f"{self.query.name}|{at}|test".encode(), orjson.dumps(body)
+        return f"{self.query.name}|{moment}|test".encode(), orjson.dumps(body)
 
 
 AGE = {"low": 0, "high": 128, "bins": 64, "unit": "years"}
@@ -152,7 +154,8 @@ class GroupCrowd(Crowd):
 
     def next(self):
         """Yield the records of the next pane as messages."""
-        pane, oracle = len(self.snapshots), self.query.oracle
+        pane = len(self.snapshots)
+        oracle = self.query.oracle
         cells, parts = oracle.state_size, []
         for group, clients in enumerate(self.clients_by_group):
             tally = oracle.zeros()
@@ -168,8 +171,8 @@ class GroupCrowd(Crowd):
                 yield from (("estimates", *record) for record in records.records)
 
     def record(self, span):
-        first, last = ((at - self.start) // PANE for at in (span.start, span.end))
-        panes = self.snapshots[first:last]
+        first_pane, last_pane = ((moment - self.start) // PANE for moment in (span.start, span.end))
+        panes = self.snapshots[first_pane:last_pane]
         total = merge_snapshots(panes, len(panes[0].counts))
         reasons = ["small" if n < self.query.crowd else None for n in answer_counts(self.query, total)]
         return build(self.query, span, total, reasons)

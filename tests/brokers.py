@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -166,7 +167,8 @@ class Cluster:
     embedded = False
 
     def __init__(self, brokers: int = 1, libs: Path | None = None, flags: Sequence[str] = ()) -> None:
-        self.libs, self.flags = libs or jars(), flags
+        self.libs = libs or jars()
+        self.flags = flags
         self.nodes = [Node() for _ in range(brokers)]
 
     @property
@@ -261,27 +263,27 @@ class Cluster:
 
     def wait(self) -> None:
         """Wait until every broker answers, knows all others, and sees every replica in sync."""
-        until = time.monotonic() + START
+        deadline = time.monotonic() + START
         for node in self.nodes:
-            if not answers(node.bootstrap, until - time.monotonic(), lambda node=node: node.running):
+            if not answers(node.bootstrap, deadline - time.monotonic(), lambda node=node: node.running):
                 raise RuntimeError(f"Kafka did not start: {node.log_end()}")
         for node in self.nodes:
             while not asyncio.run(is_complete(node.bootstrap, len(self.nodes))):
-                if time.monotonic() > until:
+                if time.monotonic() > deadline:
                     raise RuntimeError(f"the brokers {self.bootstrap} do not find one another")
                 time.sleep(0.1)
 
 
 async def is_complete(bootstrap: str, brokers: int) -> bool:
     """Whether a broker knows all brokers, and all replicas are in sync."""
-    where = Kafka(bootstrap)
+    target = Kafka(bootstrap)
     try:
-        async with started(AIOKafkaAdminClient(**client_arguments(where), request_timeout_ms=5000), where) as admin:
+        async with started(AIOKafkaAdminClient(**client_arguments(target), request_timeout_ms=5000), target) as admin:
             topics = await admin.describe_topics()
             count = len((await admin.describe_cluster())["brokers"])
     except (KafkaUnreachable, KafkaError):
         return False
-    partitions = [partition for topic in topics for partition in topic["partitions"]]
+    partitions = [*chain.from_iterable(topic["partitions"] for topic in topics)]
     return count == brokers and all(len(part["isr"]) == len(part["replicas"]) for part in partitions)
 
 

@@ -1,6 +1,7 @@
 """Brokers that several suites share. A process of pytest starts each of them at most once."""
 
 import logging
+from itertools import chain
 
 import pytest
 
@@ -15,9 +16,9 @@ HANGS = 7_200
 def handlers_of_the_log():
     """Leave the log as it was. A command that runs in the test writes it to a stream that ends with the test."""
     root = logging.getLogger()
-    before = list(root.handlers)
+    earlier_handlers = list(root.handlers)
     yield
-    root.handlers = before
+    root.handlers = earlier_handlers
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +95,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     if report.failed and call.when != "teardown":
         clusters = [value for value in getattr(item, "funcargs", {}).values() if isinstance(value, brokers.Cluster)]
-        for node in dict.fromkeys(node for cluster in clusters for node in cluster.nodes):
+        for node in dict.fromkeys(node for node in chain.from_iterable(cluster.nodes for cluster in clusters)):
             state = "runs" if node.running else "has ended"
             report.sections.append((f"log of the broker at {node.bootstrap}, which {state}", node.log_end()))
     return report

@@ -61,8 +61,8 @@ def contents(packages: list[Path]) -> list[str]:
 
 def python_of(version: str) -> str:
     """Return the name by which uv finds a version of Python. uv finds those of pyenv only by their paths."""
-    here = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    return str(here[-1]) if here else version
+    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    return str(installed[-1]) if installed else version
 
 
 def main(folder: Path, pythons: list[str]) -> int:

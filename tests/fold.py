@@ -5,7 +5,7 @@ It shares two parts with the daemon, `Gate.admit` and the oracles. It has no col
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import chain, pairwise, takewhile
+from itertools import chain, pairwise, product, takewhile
 from math import gcd
 from typing import NamedTuple
 
@@ -32,7 +32,8 @@ class Cell:
     ids: set = field(default_factory=set)
 
     def count(self, frame):
-        query, size = frame.query, len(frame.reports)
+        query = frame.query
+        size = len(frame.reports)
         start, end = own_cells(query, frame.group)
         numbers = self.counts[end : end + 3] if frame.group else np.zeros(3, np.int64)
         if frame.id in self.ids:
@@ -65,8 +66,8 @@ def numbers_of(query, part, group):
     _, end = own_cells(query, group)
     if group:
         return part.counts[end : end + 3] if end < len(part.counts) else np.zeros(3, np.int64)
-    others = [numbers_of(query, part, other) for other in range(1, group_count(query))]
-    return np.array(part[:3]) - np.sum([*others, np.zeros(3, np.int64)], axis=0)
+    other_numbers = [numbers_of(query, part, number) for number in range(1, group_count(query))]
+    return np.array(part[:3]) - np.sum([*other_numbers, np.zeros(3, np.int64)], axis=0)
 
 
 class Whole(NamedTuple):
@@ -84,7 +85,7 @@ class Whole(NamedTuple):
 def fold(log, definitions, **gate):
     """Return the final windows of a log as {(query's name, Window, end): Snapshot}. `finals` has the same arguments."""
     results = finals(log, definitions, **gate)
-    return {(one.versions.query.name, one.window, one.end): one.whole for one in results}
+    return {(result.versions.query.name, result.window, result.end): result.whole for result in results}
 
 
 def finals(log, definitions, **gate):
@@ -97,7 +98,8 @@ def finals(log, definitions, **gate):
     by_digest = {versions.query.digest: versions for versions in definitions}
     cells, clocks = defaultdict(dict), []
     for partition, records in enumerate(log):
-        here, clock = Gate(partition, len(log), by_digest, **gate), None
+        here = Gate(partition, len(log), by_digest, **gate)
+        clock = None
         for _, timestamp, data in records:
             outcome, clock = here.admit(data, timestamp, clock)
             if isinstance(outcome, AcceptedFrame):
@@ -114,20 +116,21 @@ def finals(log, definitions, **gate):
 
 def finals_of_panes(versions, panes, is_final):
     """Yield the final windows of the panes of one definition. `is_final` takes the end of a window."""
-    attributes, groups = len(versions.query.domains), range(group_count(versions.query))
+    attributes = len(versions.query.domains)
+    groups = range(group_count(versions.query))
     stretches = [unmarked(versions, panes, place) for place in range(attributes * len(groups))]
-    for window, since, until in intervals(versions):
-        active = [pane for pane in panes if panes[pane].n and since <= pane < until]
+    for window, opens, ends_at in intervals(versions):
+        active = [pane for pane in panes if panes[pane].n and opens <= pane < ends_at]
         own = panes
-        if window.kind == "all" and versions.first < since:  # each group begins at a mark
+        if window.kind == "all" and versions.first < opens:  # each group begins at a mark
             own = {pane: panes[pane] for pane in active}
             for group in groups:
-                here = stretches[group * attributes : (group + 1) * attributes]
-                own = without_before(versions.query, own, group, here)
+                group_stretches = stretches[group * attributes : (group + 1) * attributes]
+                own = without_before(versions.query, own, group, group_stretches)
             active = [pane for pane in active if own[pane].n]
             own |= {pane: part for pane, part in panes.items() if pane not in own and active and pane > min(active)}
         for start, end in spans(window, versions.query, active):
-            if since <= start and end <= until and is_final(end):
+            if opens <= start and end <= ends_at and is_final(end):
                 inside = [own[pane] for pane in own if start <= pane < end]
                 yield Whole(versions, window, start, end, with_partial(total(inside), versions, start, end), stretches)
 
@@ -138,7 +141,8 @@ def with_reasons(groups):
     `groups` are results of `finals`.
     """
     for final in sorted(groups, key=in_order):
-        query, reasons = final.versions.at(final.end - final.versions.query.pane).query, []
+        query = final.versions.at(final.end - final.versions.query.pane).query
+        reasons = []
         for place, stretches in enumerate(final.stretches):
             ends = [final.end] if final.window.kind == "all" else [final.start, final.end]
             if np.min(of_attribute(query, final.whole, place)) < query.crowd:
@@ -157,15 +161,16 @@ def closed_windows(groups):
     """Yield the finals of one definition as a merger does, with the reasons and the blocks that each completes."""
     previous = {}
     for final, reasons in with_reasons(groups):
-        window, before = final.window, previous.get(final.window)
+        window = final.window
+        last_end = previous.get(final.window)
         previous[window] = final.end
-        since = max(
+        opens = max(
             each.since for each in final.versions.intervals if each.window == window and each.since <= final.start
         )
         spans = []
-        for scale, start, end in blocks.completions(window, before, final.end):
-            marks = tuple(all(is_mark(edge, each) for edge in (start, end)) for each in final.stretches)
-            spans.append(BlockSpan(scale, start, end, blocks.quiet_from(window, before, since, final.start), marks))
+        for scale, start, end in blocks.completions(window, last_end, final.end):
+            marks = tuple(all(is_mark(edge, stretch) for edge in (start, end)) for stretch in final.stretches)
+            spans.append(BlockSpan(scale, start, end, blocks.quiet_from(window, last_end, opens, final.start), marks))
         span = Span(window, final.start, final.end)
         yield final.versions, windows.ClosedWindow(span, final.whole, windows.Position(final.end), reasons, spans)
 
@@ -174,8 +179,9 @@ def without_before(query, panes, group, stretches):
     """Return panes without the reports of a group before its first pane with reports that begins at a mark."""
     result = dict(panes)
     for pane in sorted(panes):
-        part, numbers = panes[pane], numbers_of(query, panes[pane], group)
-        if numbers[0] and all(is_mark(pane, each) for each in stretches):
+        part = panes[pane]
+        numbers = numbers_of(query, panes[pane], group)
+        if numbers[0] and all(is_mark(pane, stretch) for stretch in stretches):
             break
         if numbers[0]:
             start, end = own_cells(query, group)
@@ -192,25 +198,26 @@ def is_mark(edge, stretches):
 def unmarked(versions, panes, place):
     """Return the stretches with reports and without a mark inside, by the rule alone, edge by edge."""
     counts = {pane: n for pane, part in panes.items() if np.any(n := of_attribute(versions.query, part, place))}
-    length, stretches, count, least = versions.query.pane, [], 0, 0
+    length, stretches, count, minimum = versions.query.pane, [], 0, 0
     longest = max(max(edge_spans(version.query)) for version in versions.versions)
-    for pane, later in pairwise([*sorted(counts), float("inf")]):
+    for pane, next_pane in pairwise([*sorted(counts), float("inf")]):
         edge = pane
-        while edge < later and (edge == pane or (np.any(count) and edge < pane + 2 * longest)):
+        while edge < next_pane and (edge == pane or (np.any(count) and edge < pane + 2 * longest)):
             query = versions.at(edge).query
             lengths = edge_spans(query)
             if edge == pane:
                 if not np.any(count):
                     mark = max([edge // span * span for span in lengths] + [end for _, end in stretches[-1:]])
-                count, least = count + counts[pane], max(least, query.crowd)
+                count = count + counts[pane]
+                minimum = max(minimum, query.crowd)
             edge += length
             span = max((span for span in lengths if edge % span == 0), default=None)
-            if np.min(count) >= least and span is not None:
-                first = max(edge - span, first_with_span(versions, span, edge))
-                within = sum(n for other, n in counts.items() if first <= other < edge)
-                if span == max(lengths) or np.min(within) >= least:
+            if np.min(count) >= minimum and span is not None:
+                first_edge = max(edge - span, first_with_span(versions, span, edge))
+                within = sum(n for other, n in counts.items() if first_edge <= other < edge)
+                if span == max(lengths) or np.min(within) >= minimum:
                     stretches.append((mark, edge))
-                    count = least = 0
+                    count = minimum = 0
     return [*stretches, (mark, float("inf"))] if np.any(count) else stretches
 
 
@@ -246,13 +253,13 @@ def of_attribute(query, part, place):
 def intervals(versions):
     """Yield each window with its start and end, the first panes of a version that has it and of one that has not."""
     versions = versions.versions
-    for window in {window for version in versions for window in version.query.windows}:
+    for window in set(chain.from_iterable(version.query.windows for version in versions)):
         has = [
             window in version.query.windows and not (version.retired and window.kind == "all") for version in versions
         ]
         for i, version in enumerate(versions):
             if has[i] and not (i and has[i - 1]):
-                ends = [later.first for later, there in zip(versions[i:], has[i:], strict=True) if not there]
+                ends = [version.first for version, is_there in zip(versions[i:], has[i:], strict=True) if not is_there]
                 yield window, version.first or -(1 << 62), min(ends, default=1 << 62)
 
 
@@ -282,7 +289,7 @@ def spans(window, query, active):
     if window.kind == "all" and query.search is not None:
         return {(min(active), start // query.search * query.search + query.search) for start in active}
     if window.kind == "all":
-        ends = {start + (1 + rest) * pane for start in active for rest in range(cumulative_window.IDLE + 1)}
+        ends = {start + (1 + number) * pane for start, number in product(active, range(cumulative_window.IDLE + 1))}
         return {(min(active), end) for end in ends}
     return {
         (start, start + window.size)

@@ -52,7 +52,7 @@ class Worker:
     def __init__(self, queries, partitions, reports, ahead):
         self.queries, self.reports, self.ahead = queries, reports, ahead
         self.by_digest = {query.digest: Versions.of(query) for query in queries}
-        self.sources = [SourcePartition(Gate(at, partitions, self.by_digest), "w") for at in range(partitions)]
+        self.sources = [SourcePartition(Gate(number, partitions, self.by_digest), "w") for number in range(partitions)]
         spill = FileStore()
         self.snapshots = [SnapshotPartition(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
         for snapshots in self.snapshots:
@@ -114,8 +114,8 @@ class Worker:
         if query.emit_every is not None:
             coming = list(state.merger.provisional())
             while coming:
-                span, through, total, withheld, totals = coming.pop()
-                records += build(query, span, total, withheld, through=through, totals=totals).records
+                span, closed_through, total, withheld, totals = coming.pop()
+                records += build(query, span, total, withheld, through=closed_through, totals=totals).records
         return records
 
 
@@ -145,14 +145,14 @@ def worker_memory(queries, case, seconds, keep):
 def board_memory(queries, case, records):
     """Return the memory of a board with these records. The list of records here does not count."""
     reset_peak()
-    before = peak()
+    earlier_peak = peak()
     store = Store(case["retention"], case["memory"])
     file = File({query.name: query for query in queries})
     for key, value in catalog.changes(file, catalog.Definitions(), (), "0" * 16).writes:
         store.define(key, value)
     for value in records:
         store.take_record(value)
-    return BOARD + peak() - before
+    return BOARD + peak() - earlier_peak
 
 
 def main(case):

@@ -29,8 +29,8 @@ _BLOCK = 1 << 20
 def batch(codec, payload, records, *, base=0, timestamp=1_700_000_000_000, log_append=False):
     """Return a batch of this many records. The payload is their bytes, compressed by `codec` ("" for none)."""
     attributes = CODECS.get(codec, 0) | 8 * log_append
-    last = records - 1
-    rest = struct.pack(">hiqqqhii", attributes, last, timestamp, timestamp, -1, -1, -1, records) + payload
+    last_offset = records - 1
+    rest = struct.pack(">hiqqqhii", attributes, last_offset, timestamp, timestamp, -1, -1, -1, records) + payload
     return struct.pack(">qiibI", base, 9 + len(rest), 0, 2, calc_crc32c(rest)) + rest
 
 
@@ -74,7 +74,8 @@ async def append(kafka, topic, partition, data, records):
         AIOKafkaProducer(**client_arguments(kafka), acks="all", request_timeout_ms=60_000), kafka
     ) as producer:
         batch = producer.create_batch()
-        batch._buffer, batch._relative_offset = data, records
+        batch._buffer = data
+        batch._relative_offset = records
         batch.close()
         sending = await producer.send_batch(batch, kafka.topic(topic), partition=partition)
         return (await sending).offset
@@ -82,8 +83,9 @@ async def append(kafka, topic, partition, data, records):
 
 def frames(query, pane, reports, draw, partitions):
     """Return one frame of each bad kind, and the partition that gets it."""
-    name, anywhere = draw.randbytes(8), draw.randrange(partitions)
-    good = encode(query.digest, pane, reports)
+    name = draw.randbytes(8)
+    anywhere = draw.randrange(partitions)
+    good_frame = encode(query.digest, pane, reports)
     astray = (partition_of(name, partitions) + 1) % partitions
     return {
         "too large": (bytes(MAX_FRAME + 1), anywhere),
@@ -93,7 +95,7 @@ def frames(query, pane, reports, draw, partitions):
         "of no pane": (encode(query.digest, pane + 1, reports), anywhere),
         "before all time": (encode(query.digest, -(1 << 62) // query.pane * query.pane, reports), anywhere),
         "JSON too deep": (b'{"digest":' + b"[" * 10_000, anywhere),
-        "spoilt": (corrupt(good, draw)[:MAX_FRAME], anywhere),
+        "spoilt": (corrupt(good_frame, draw)[:MAX_FRAME], anywhere),
         "rubbish": (draw.randbytes(draw.randrange(90)), anywhere),
         "nothing": (None, anywhere),
     }
@@ -135,9 +137,9 @@ class Stranger(Writer):
             while not self.over:
                 topic, key, value = self._record()
                 self.kinds[topic] += 1
-                where = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
+                partition = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
                 with suppress(KafkaError):  # a broker may be down
-                    self._note(await producer.send(self.kafka.topic(topic), value, key=key, partition=where))
+                    self._note(await producer.send(self.kafka.topic(topic), value, key=key, partition=partition))
                     if bombs and self.draw.random() < 0.05:
                         await self._throw(producer, self.draw.choice([*bombs.values()]))
                 await asyncio.sleep(self.pause)
@@ -158,24 +160,27 @@ class Stranger(Writer):
     async def _throw(self, producer, data):
         topic = self.draw.choice(("reports", SNAPSHOTS, ESTIMATES, ALERTS, TRUTH, QUERIES))
         batch = producer.create_batch()
-        batch._buffer, batch._relative_offset = data, 2
+        batch._buffer = data
+        batch._relative_offset = 2
         batch.close()
-        where = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
-        self._note(await producer.send_batch(batch, self.kafka.topic(topic), partition=where))
+        partition = 0 if topic == QUERIES else self.draw.randrange(self.partitions)
+        self._note(await producer.send_batch(batch, self.kafka.topic(topic), partition=partition))
         self.kinds[f"bombs in {topic}"] += 1
 
     def _record(self):
-        draw, query = self.draw, self.draw.choice(self.queries)
+        draw = self.draw
+        query = self.draw.choice(self.queries)
         topic = draw.choice((SNAPSHOTS, SNAPSHOTS, ESTIMATES, ALERTS, TRUTH, QUERIES, REJECTS))
         mine = f"{STRANGERS}{draw.randrange(100)}".encode()
         if topic == SNAPSHOTS:
-            now, far = int(time.time()) // query.pane * query.pane, 1 << 40
+            pane = int(time.time()) // query.pane * query.pane
+            far = 1 << 40
             keys = (
-                PaneKey("open", query.digest, now, draw.randrange(self.partitions)).encode(),
+                PaneKey("open", query.digest, pane, draw.randrange(self.partitions)).encode(),
                 PaneKey("closed", query.digest, far // query.pane * query.pane, 0).encode(),
-                PaneKey("closed", draw.randbytes(8), now, 0).encode(),
-                PaneKey("closed", query.digest, now + 1, 0).encode(),
-                PaneKey("closed", query.digest, now, 99).encode(),
+                PaneKey("closed", draw.randbytes(8), pane, 0).encode(),
+                PaneKey("closed", query.digest, pane + 1, 0).encode(),
+                PaneKey("closed", query.digest, pane, 99).encode(),
                 StateKey(query.digest, draw.choice(query.windows), far).encode(),
                 f"watermark|{draw.randrange(self.partitions)}|stranger".encode(),
                 mine,

@@ -46,7 +46,8 @@ def hashed(o, values, own):
     rows = np.arange(o.cells)
     parities = np.bitwise_count(rows[:, None] & (np.asarray(values) + o.offset)) & 1
     mine = np.bitwise_count(rows & (own + o.offset)) & 1
-    law, lie = np.zeros(len(values) + 1), (1.0 - o.p) / (o.buckets - 1)
+    law = np.zeros(len(values) + 1)
+    lie = (1.0 - o.p) / (o.buckets - 1)
     for draw in itertools.product(rows, repeat=o.hashes):
         bucket = sum(parities[row].astype(int) << j for j, row in enumerate(draw))
         chances = np.full(o.buckets, lie)
@@ -101,7 +102,8 @@ def of_pair(o, own):
             both = (p * (m - 1) * (m - 2) + (1.0 - p) * m * (m - 1)) / ((d - 1) * (d - 2))
     else:
         both = q * (q if own is None else p)
-    first, last = p if own == 0 else q, p if own == 1 else q
+    first = p if own == 0 else q
+    last = p if own == 1 else q
     return np.array([both, first - both, last - both, 1.0 - first - last + both])
 
 
@@ -110,8 +112,9 @@ def joint(groups):
     n = sum(clients for clients, _ in groups)
     size = 1 << n.bit_length()
     wave = np.exp(-2j * np.pi * np.arange(size) / size)
-    one, two = wave[:, None], wave[None, : size // 2 + 1]
+    first_wave = wave[:, None]
+    second_wave = wave[None, : size // 2 + 1]
     transform = np.ones((size, size // 2 + 1), complex)
     for clients, (both, first, last, none) in groups:
-        transform *= (both * one * two + first * one + last * two + none) ** clients
+        transform *= (both * first_wave * second_wave + first * first_wave + last * second_wave + none) ** clients
     return np.maximum(np.fft.irfft2(transform, (size, size))[: n + 1, : n + 1], 0.0)

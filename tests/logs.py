@@ -34,10 +34,11 @@ def with_changes(name, *changes):
 
     A change has a first pane (seconds after START) and new settings, or None to retire the query.
     """
-    versions, query = Versions.of(QUERIES[name]), QUERIES[name]
-    for after, settings in changes:
+    versions = Versions.of(QUERIES[name])
+    query = QUERIES[name]
+    for seconds, settings in changes:
         query = replace(query, **(settings or {}))
-        versions = versions.with_version(Version(START + after, query, retired=settings is None))
+        versions = versions.with_version(Version(START + seconds, query, retired=settings is None))
     return versions
 
 
@@ -78,8 +79,8 @@ def frame(random, partition, partitions, seconds):
     reports = POOL[query.name][rows]
     if query.name == "app" and random.random() < 0.2:
         reports = np.concatenate([reports, IMPLAUSIBLE])
-    where = partition if random.random() < 0.97 else partition + 1
-    number = random.randrange(1, 7) * partitions + where
+    partition_named = partition if random.random() < 0.97 else partition + 1
+    number = random.randrange(1, 7) * partitions + partition_named
     name = number.to_bytes(8, "little") if query.require_id or random.random() < 0.6 else None
     group = random.choice([0, 1, 1, 2, 3, 4]) if query.name == "web" else 0
     data = encode(query.digest, pane, reports, name, group=group)
@@ -90,10 +91,10 @@ def frame(random, partition, partitions, seconds):
         data = encode_json(query.digest, pane, reports, name, group=named)
     if random.random() < 0.1:
         bad = np.full((1, query.oracle.width), 255, np.uint8)
-        another = encode(b"nobody!!", pane, reports)
-        empty = encode(query.digest, pane, bad[:0])[:6] + bytes(2) + encode(query.digest, pane, bad[:0])[8:]
-        wrong = [None, b"", b"{", data[:-1], data + bytes(LIMIT), encode(query.digest, pane + 1, reports)]
-        data = random.choice([*wrong, another, empty, encode(query.digest, pane, bad)])
+        another_frame = encode(b"nobody!!", pane, reports)
+        empty_frame = encode(query.digest, pane, bad[:0])[:6] + bytes(2) + encode(query.digest, pane, bad[:0])[8:]
+        wrong_frames = [None, b"", b"{", data[:-1], data + bytes(LIMIT), encode(query.digest, pane + 1, reports)]
+        data = random.choice([*wrong_frames, another_frame, empty_frame, encode(query.digest, pane, bad)])
     return data
 
 
@@ -104,13 +105,14 @@ def random_log(random, partitions, length, *, log_has_time=True, ends=True):
         offset, milliseconds, records = random.choice([0, 5]), START * 1000, []
         for _ in range(length):
             milliseconds += random.choice([0, 0, 0, 1, 500, 999, 1000, 2500, 5001, -2000])
-            milliseconds += random.choice([40_000, 90_000]) if random.random() < 0.03 else 0
+            if random.random() < 0.03:
+                milliseconds += random.choice([40_000, 90_000])
             data = frame(random, partition, partitions, milliseconds // 1000)
             if random.random() < 0.15:
                 data = TICK
             has_false_time = not log_has_time and data != TICK
             records.append((offset, random.randrange(1 << 45) if has_false_time else milliseconds, data))
             offset += random.choice([1, 1, 1, 2, 9])
-        last = [(offset, (START + 500) * 1000, TICK)] if ends else []
-        log.append(records + last)
+        final_ticks = [(offset, (START + 500) * 1000, TICK)] if ends else []
+        log.append(records + final_ticks)
     return log

@@ -45,8 +45,8 @@ class Owner:
         self.topics, self.records, self.partition = topics, log[partition], partition
         self.partitions = len(log)
         gate = Gate(partition, len(log), definitions, limit=limit, **gate)
-        before = sort_records(topics.changelog[partition].items(), definitions).get(partition)
-        self.source = SourcePartition(gate, name, before)
+        state_before = sort_records(topics.changelog[partition].items(), definitions).get(partition)
+        self.source = SourcePartition(gate, name, state_before)
         self.rejects = {}
         self.writes = iter(())
 
@@ -102,11 +102,11 @@ class Merge:
         self.at = len(topics.snapshots[target])
 
     def step(self, random, finals, *, to_the_end=True):
-        new = self.topics.snapshots[self.target][self.at :]
-        self.at += len(new)
-        last = {key: at for at, (key, _) in enumerate(new)}
-        for at, (key, value) in enumerate(new):
-            if at < last[key] and random.random() < 0.5:
+        new_snapshot = self.topics.snapshots[self.target][self.at :]
+        self.at += len(new_snapshot)
+        last_positions = {key: at for at, (key, _) in enumerate(new_snapshot)}
+        for at, (key, value) in enumerate(new_snapshot):
+            if at < last_positions[key] and random.random() < 0.5:
                 continue  # compaction was here first
             self.snapshots.put(key, value, 0)
         for state in self.snapshots.queries.values() if not self.snapshots.must_reload else ():

@@ -82,7 +82,8 @@ class Worker:
                 tally.add(query.oracle, frames, query.max_ids)
                 self.changed.add(pane)
                 assert len(tally.ids) <= query.max_ids
-        self.next_offset, self.clock = run[-1][0] + 1, result.clock
+        self.next_offset = run[-1][0] + 1
+        self.clock = result.clock
 
     def step(self, random):
         """Make one write of a checkpoint. After its last write the next step begins another one."""
@@ -100,7 +101,8 @@ class Worker:
         closing = [pane for pane in self.tallies if now.covers(*pane)]
         snapshots = [(pane, encode_snapshot(self.tallies[pane].snapshot())) for pane in closing]
         if random.random() < 0.2:  # closed ones only, at once
-            now, dirty = Progress(self.settled.next_offset, self.settled.clock, ends), closing
+            now = Progress(self.settled.next_offset, self.settled.clock, ends)
+            dirty = closing
         else:
             dirty = random.sample(sorted(self.changed), len(self.changed))
             self.changed = set()
@@ -242,7 +244,8 @@ class Daemon:
         random = self.random
         partition = random.randrange(len(self.log))
         workers = self.workers[partition]
-        worker, reader = random.choice(workers), random.choice(self.readers)
+        worker = random.choice(workers)
+        reader = random.choice(self.readers)
         act = random.choices(
             ["read", "write", "take over", "die", "poll", "emit", "join", "leave"],
             [40, 40, 6, 4, 12, 6, 2, 2],

@@ -8,6 +8,7 @@ methods except base. Some of these fit a prior or rehearse, so they sum logarith
 import math
 import sys
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 
@@ -26,11 +27,12 @@ SIZES = {"grr": 5, "olh": 40, "blh": 12, "hr": 30, "oue": 20, "sue": 9, "ss": 16
 
 def queries(methods):
     """Return a query for each oracle, and a query of several attributes."""
-    common = make_table(budget=1e9, methods=methods, publish="all")
+    common_table = make_table(budget=1e9, methods=methods, publish="all")
     tables = {
-        name: common | {"domain": size, "oracle": name, "sets": {"some": ["0", "2"]}} for name, size in SIZES.items()
+        name: common_table | {"domain": size, "oracle": name, "sets": {"some": ["0", "2"]}}
+        for name, size in SIZES.items()
     }
-    tables["smp"] = common | {"attributes": {"a": 3, "b": 17}, "solution": "smp", "epsilon": 2.0}
+    tables["smp"] = common_table | {"attributes": {"a": 3, "b": 17}, "solution": "smp", "epsilon": 2.0}
     return make_queries(tables).values()
 
 
@@ -39,7 +41,8 @@ CLIENTS = 3000
 
 def finals(query, count):
     """Yield the bytes of `count` successive finals."""
-    rng, states = np.random.default_rng(len(query.name) + query.oracle.state_size), []
+    rng = np.random.default_rng(len(query.name) + query.oracle.state_size)
+    states = []
     sizes = [domain.size for domain in query.domains]
     window = Window("tumbling", 10, 10)
     for number in range(count):
@@ -60,10 +63,10 @@ def finals(query, count):
 def main(plain_count, slow_count):
     for methods, count in ((PLAIN, plain_count), (SLOW, slow_count)):
         for query in queries(methods):
-            for one in finals(query, count // (len(SIZES) + 1)):
-                sys.stdout.write(f"{query.name} {sha256(one).hexdigest()}\n")
+            for final in finals(query, count // (len(SIZES) + 1)):
+                sys.stdout.write(f"{query.name} {sha256(final).hexdigest()}\n")
     numbers = np.random.default_rng(1).random(10_000).tolist()
-    texts = [value.hex() for x in numbers for value in (math.exp(x), math.log(x), x**1.37)]
+    texts = [value.hex() for value in chain.from_iterable((math.exp(x), math.log(x), x**1.37) for x in numbers)]
     sys.stdout.write(f"libm {sha256(''.join(texts).encode()).hexdigest()}\n")
 
 

@@ -92,8 +92,9 @@ class Secured(Cluster):
 
     def jwt(self, name: str, seconds: float = 3600.0) -> Path:
         """Write a token that this broker accepts, and return its path. The broker checks no signature."""
-        path, now = self.folder / f"{name}.token", time.time()
-        parts = ({"alg": "none"}, {"sub": name, "iat": now - 1, "exp": now + seconds})
+        path = self.folder / f"{name}.token"
+        present_time = time.time()
+        parts = ({"alg": "none"}, {"sub": name, "iat": present_time - 1, "exp": present_time + seconds})
         path.write_text(".".join([encode_part(part) for part in parts]) + ".\n")
         return path
 
@@ -125,10 +126,10 @@ class Secured(Cluster):
 
     async def allow(self, name: str, *rights: tuple[str, str, str]) -> None:
         """Grant rights as (operation, kind, name). A name that ends with * is a prefix."""
-        await self._lists([CreateAclsRequest(*entry(name, *right)) for right in rights])
+        await self._lists([CreateAclsRequest(*entry(name, *privilege)) for privilege in rights])
 
     async def forbid(self, name: str, *rights: tuple[str, str, str]) -> None:
-        await self._lists([DeleteAclsRequest(*entry(name, *right)) for right in rights])
+        await self._lists([DeleteAclsRequest(*entry(name, *privilege)) for privilege in rights])
 
     async def _lists(self, requests: list[Any]) -> None:
         kafka = Kafka(self.bootstrap)

@@ -55,11 +55,12 @@ class StringCrowd:
         self.hour += 1
         messages = []
         for window, clients in zip(CRASHES.windows, (self.clients, self.clients // 12), strict=True):
-            total, span = self._tally(shares, clients), Span(window, end - window.size, end)
+            total = self._tally(shares, clients)
+            span = Span(window, end - window.size, end)
             result = window_result(CRASHES, span, total, history=self.history)
             self.history = self.history.with_search(result.decision.search)
-            messages += [("estimates", *each) for each in (*result.window.records, *result.window.maps)]
-            messages += [("alerts", *each) for each in result.decision.alerts]
+            messages += [("estimates", *map_) for map_ in (*result.window.records, *result.window.maps)]
+            messages += [("alerts", *alert) for alert in result.decision.alerts]
         return messages
 
     def _tally(self, shares, clients):
@@ -81,7 +82,8 @@ def hostile_message(message, query=TERMS, names=HOSTILE_NAMES):
     """Return the record of another query, with the names that strangers have chosen. The other fields are real."""
     topic, key, value = message
     record = orjson.loads(value)
-    count, end = len(names), record["window"]["end"]
+    count = len(names)
+    end = record["window"]["end"]
     shares = [0.2 - 0.015 * place for place in range(count)]
     record |= {"query": query.name, "digest": query.digest.hex(), "values": list(names), "shares": {"unbiased": shares}}
     record |= {"stderr": [0.001] * count, "low": [share - 0.003 for share in shares]}
