@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 from playwright.sync_api import expect
@@ -47,8 +48,8 @@ def others(start):
     small = boards.Crowd(QUERIES["beta.screens"], clients=20, start=end - 3 * boards.PANE)
     asleep = boards.Crowd(QUERIES["night.errors"], clients=900, start=end - 90 * boards.PANE)
     loads = boards.NumberCrowd(boards.LOAD_TIME, clients=60_000, start=start, surge=SURGE)
-    messages = [message for _ in range(PANES) for message in loads.next()]
-    messages += [message for _ in range(3) for message in profile.next()]
+    messages = [*chain.from_iterable(loads.next() for _ in range(PANES))]
+    messages += [*chain.from_iterable(profile.next() for _ in range(3))]
     messages += [boards.withheld(message) for _ in range(3) for message in small.next() if message[0] == "estimates"]
     messages += asleep.next()
     return [*messages, boards.status_message(QUERIES["night.errors"], end, end - 89 * boards.PANE)]
@@ -65,13 +66,14 @@ def take_overview(browser, board, folder):
 def take_numbers(browser, board, start, folder):
     """Take the picture of a distribution and of its changes since the first window of a minute."""
     page = browser.new_context(viewport=DESK).new_page()
-    before = start + 6 * boards.PANE
-    page.goto(f"{board.url}#q=load_time&window=hopping-60-{boards.PANE}&value=p95&from={before}")
+    early_end = start + 6 * boards.PANE
+    page.goto(f"{board.url}#q=load_time&window=hopping-60-{boards.PANE}&value=p95&from={early_end}")
     expect(page.locator("#change-rows tr").first).to_be_visible()
     page.wait_for_function(AT_REST)
     boxes = [page.locator(name).bounding_box() for name in (".card:has(#numbers)", ".card:has(#changes)")]
     edge = 16
-    top, left = boxes[0]["y"] - edge, boxes[0]["x"] - edge
+    top = boxes[0]["y"] - edge
+    left = boxes[0]["x"] - edge
     clip = {"x": left, "y": top, "width": boxes[0]["width"] + 2 * edge}
     clip["height"] = boxes[1]["y"] + boxes[1]["height"] + edge - top
     page.screenshot(path=folder / "page-numbers.png", clip=clip, full_page=True, animations="disabled")
@@ -81,7 +83,7 @@ def take_strings(browser, kafka, folder):
     """Take the picture of the names that searches have found, and of the answer about another string."""
     hours = 6
     crowd = StringCrowd(int(time.time()) // HOUR * HOUR - hours * HOUR, new_from=hours - 1)
-    messages = [message for _ in range(hours) for message in crowd.next()]
+    messages = [*chain.from_iterable(crowd.next() for _ in range(hours))]
     boards.publish(kafka, [*boards.definition_messages({"crashes": CRASHES}), *messages], 0)
     with boards.Board(kafka) as board:
         board.ready()
@@ -97,22 +99,23 @@ def take_strings(browser, kafka, folder):
 def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     with Tansu() as broker:
-        kafka, strings = create_topics(broker), create_topics(broker)
+        kafka = create_topics(broker)
+        strings = create_topics(broker)
         # The last pane ends one or two minutes in the future, so the windows are still new at the last picture.
         # The first pane starts at a full minute, so the last window of a minute has each client once.
         start = (int(time.time()) // 60 + 2) * 60 - PANES * boards.PANE
         crowd = boards.Crowd(boards.HOMEPAGE, start=start, surge=SURGE)
-        messages = [message for pane in range(SURGE) for message in busy(crowd, pane)]
+        messages = [*chain.from_iterable(busy(crowd, pane) for pane in range(SURGE))]
         boards.publish(kafka, [*boards.definition_messages(QUERIES), *messages, *others(start)])
         with boards.Board(kafka) as board, launch_browser() as browser:
             board.ready()
             page = browser.new_context(viewport=DESK).new_page()
             page.goto(f"{board.url}#q=homepage&window=hopping-60-10&value=books.example")
             page.wait_for_selector("#rows tr")
-            boards.publish(kafka, [message for pane in range(SURGE, PANES) for message in busy(crowd, pane)])
+            boards.publish(kafka, [*chain.from_iterable(busy(crowd, pane) for pane in range(SURGE, PANES))])
             page.wait_for_selector("#news p")
-            last = start + PANES * boards.PANE
-            board.until(lambda: board.json("api/v1/queries/homepage/windows?limit=1")["windows"][0]["end"] == last)
+            last_end = start + PANES * boards.PANE
+            board.until(lambda: board.json("api/v1/queries/homepage/windows?limit=1")["windows"][0]["end"] == last_end)
             n = board.json("api/v1/queries/homepage/estimate?kind=hopping")["n"]
             expect(page.locator("#window")).to_contain_text(f"{n:,} reports")
             take_overview(browser, board, folder)

@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import chain
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -26,11 +27,11 @@ def start():
 
 @pytest.fixture(scope="module")
 def kafka(broker, start):
-    early = Crowd(HOMEPAGE, clients=30_000, start=start - HOUR)
-    late = Crowd(HOMEPAGE, clients=30_000, seed=2, start=start, surge=0)
+    early_crowd = Crowd(HOMEPAGE, clients=30_000, start=start - HOUR)
+    late_crowd = Crowd(HOMEPAGE, clients=30_000, seed=2, start=start, surge=0)
     kafka = in_thread(lambda: create_topics(broker))
-    messages = [message for _ in range(BEFORE) for message in early.next() if message[0] == "estimates"]
-    messages += [message for _ in range(NOW) for message in late.next()]
+    messages = [message for _ in range(BEFORE) for message in early_crowd.next() if message[0] == "estimates"]
+    messages += [*chain.from_iterable(late_crowd.next() for _ in range(NOW))]
     publish(kafka, [*definition_messages(), *messages])
     return kafka
 
@@ -55,14 +56,14 @@ def test_now_is_compared_with_an_hour_ago(watch, board, start, size):
     page = view.page
     page.locator("#compare").select_option("an hour ago")
     expect(page.locator("#change-rows tr").first).to_be_visible()
-    last = start + NOW * PANE
-    before = start - HOUR + BEFORE * PANE  # the newest window that is at least an hour older
-    answer = board.json(f"api/v1/queries/homepage/compare?from={before}&to={last}&top=15")
+    last_end = start + NOW * PANE
+    reference_end = start - HOUR + BEFORE * PANE  # the newest window that is at least an hour older
+    answer = board.json(f"api/v1/queries/homepage/compare?from={reference_end}&to={last_end}&top=15")
     names = page.locator("#change-rows th").evaluate_all("all => all.map(one => one.firstChild.textContent)")
     assert names == [row["value"] for row in answer["values"]]
-    first = page.locator("#change-rows tr").first
-    expect(first).to_contain_text("books.example proved", use_inner_text=True)
-    expect(first).to_contain_text(f"+{100 * answer['values'][0]['difference']:.2f}%")
+    first_row = page.locator("#change-rows tr").first
+    expect(first_row).to_contain_text("books.example proved", use_inner_text=True)
+    expect(first_row).to_contain_text(f"+{100 * answer['values'][0]['difference']:.2f}%")
     expect(page.locator("#changes-text")).to_contain_text(f"{answer['proofs']} change")
     assert page.locator("#change-rows .proved").count() == sum(row["proved"] for row in answer["values"])
     expect(page.locator("#change-rows .unproved").first).to_contain_text("may be chance")
@@ -100,8 +101,8 @@ def test_the_link_restores_exactly_what_is_seen(watch, kafka, board, start):
     parts = ("#rows", "#window", "#change-rows", "#changes-text", "#history-text", "#second-text", "#tiles")
     seen = {part: page.locator(part).inner_text() for part in parts}
     link = page.get_by_role("link", name="Link to this view").get_attribute("href")
-    later = Crowd(HOMEPAGE, clients=50_000, seed=3, start=start + NOW * PANE)
-    publish(kafka, [message for message in later.next() if message[0] == "estimates"])
+    later_crowd = Crowd(HOMEPAGE, clients=50_000, seed=3, start=start + NOW * PANE)
+    publish(kafka, [message for message in later_crowd.next() if message[0] == "estimates"])
     expect(page.locator("#window")).to_contain_text("50,0", timeout=15_000)
     copy = open_page(watch, board, link[1:]).page
     expect(copy.locator("#change-rows tr").first).to_be_visible()
@@ -113,14 +114,15 @@ def test_an_alert_leads_to_its_window(watch, board):
     alerts = board.json("api/v1/alerts?query=homepage")["alerts"]
     row = page.locator("#alerts li", has_text="baseline").first
     row.get_by_role("link").click()
-    end = next(each["window"]["end"] for each in reversed(alerts) if each["baseline"])
+    end = next(alert["window"]["end"] for alert in reversed(alerts) if alert["baseline"])
     expect(page.locator("#status")).to_contain_text("Paused")
     assert f"at={end}" in page.url
 
 
 def slow_surge(end, scale=16):
     """Return the message of a surge over several windows."""
-    middle, start = end - scale * PANE, end - 5 * scale * PANE
+    middle = end - scale * PANE
+    start = end - 5 * scale * PANE
     alert = Alert.of(
         kind="surge",
         query="homepage",
@@ -167,8 +169,8 @@ def test_changes_are_accessible(watch, board, size, scheme):
     page = open_page(watch, board, fragment, viewport=size, color_scheme=scheme).page
     expect(page.locator("#change-rows tr").first).to_be_visible()
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]
 
 
 TAGS = """

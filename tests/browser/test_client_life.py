@@ -1,6 +1,7 @@
 """A device in a browser: offline, reloads, clocks that go back, two tabs at once, cleared storage, closed pages."""
 
 import json
+from itertools import chain
 
 import pytest
 
@@ -94,16 +95,16 @@ def test_a_device_answers_once_in_a_period_through_reloads(context, gateway):
     assert answer(page, 3) == "NotYet"
     page.evaluate("now += 86400")
     assert [answer(page, 3), spent(page)] == ["ok", charge]
-    one, two = gateway.frames.values()
-    assert one.reports.tobytes() == two.reports.tobytes(), "the same answer has the same report"
-    assert [one.pane, two.pane] == [10, DAY + 10]
+    first_frames, second_frames = gateway.frames.values()
+    assert first_frames.reports.tobytes() == second_frames.reports.tobytes(), "the same answer has the same report"
+    assert [first_frames.pane, second_frames.pane] == [10, DAY + 10]
 
 
 def test_a_clock_that_goes_back_brings_no_second_answer(context, gateway):
     page = tab(context, 5 * DAY)
     answers = [answer(page, 3)]
-    for now in (4 * DAY, 5 * DAY + 9, 6 * DAY):
-        page.evaluate("time => { now = time }", now)
+    for seconds in (4 * DAY, 5 * DAY + 9, 6 * DAY):
+        page.evaluate("time => { now = time }", seconds)
         answers.append(answer(page, 3))
     assert answers == ["ok", "NotYet", "NotYet", "ok"]
     assert len(gateway.frames) == 2
@@ -113,7 +114,7 @@ def test_two_tabs_at_once_answer_once(context, gateway):
     tabs = [tab(context) for _ in range(2)]
     for page in tabs:
         page.evaluate("globalThis.results = Promise.all(Array.from({ length: 5 }, (_, i) => answer(i)))")
-    results = [result for page in tabs for result in page.evaluate("results")]
+    results = [*chain.from_iterable(page.evaluate("results") for page in tabs)]
     assert sorted(results) == ["NotYet"] * 9 + ["ok"]
     assert len(gateway.frames) == 1
     assert spent(tabs[0]) == pytest.approx(DEFINITION["record_charge"])
@@ -166,10 +167,10 @@ def test_a_page_that_closes_does_not_lose_its_answer(context, gateway):
     page.evaluate("client.status()")
     page.evaluate("void answer(3)")
     page.close()
-    later = tab(context)
-    later.evaluate("client.flush()")
+    later_tab = tab(context)
+    later_tab.evaluate("client.flush()")
     expected = "NotYet" if gateway.frames else "ok"  # the page may close before its answer is in the queue
-    assert answer(later, 3) == expected
+    assert answer(later_tab, 3) == expected
     assert len(gateway.frames) == 1
 
 
@@ -182,8 +183,8 @@ def test_cleared_storage_makes_a_new_device(context, gateway):
     page.wait_for_function("globalThis.answer !== undefined")
     assert spent(page) == 0
     assert answer(page, 3) == "ok"
-    one, two = gateway.frames.values()
-    assert one.reports.tobytes() != two.reports.tobytes(), "rows of 14 bits and a table agree by chance only"
+    one, second_frames = gateway.frames.values()
+    assert one.reports.tobytes() != second_frames.reports.tobytes(), "rows of 14 bits and a table agree by chance only"
 
 
 def test_the_browser_is_asked_to_keep_the_store(context):

@@ -43,8 +43,8 @@ def answers(folder, *names):
     """Start a process of Node for each list of names, all at once. Return the outcomes of each."""
     command = [js_client.program("node"), "answer.mjs"]
     processes = [
-        subprocess.Popen([*command, *each], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for each in names
+        subprocess.Popen([*command, *name], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for name in names
     ]
     outputs = [process.communicate(timeout=120) for process in processes]
     assert [process.returncode for process in processes] == [0] * len(names), outputs

@@ -4,7 +4,7 @@ import re
 import subprocess
 import time
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -38,7 +38,7 @@ def run_board(broker):
     """Start a board of 24 queries. One has 1,024 values and a crowd, one is a little late, and one is very late."""
     kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(QUERIES[BIG], clients=40_000, start=now() - 4 * PANE)
-    messages = [message for _ in range(4) for message in crowd.next()]
+    messages = [*chain.from_iterable(crowd.next() for _ in range(4))]
     late = Crowd(QUERIES[SMALL[0]], clients=500, start=now() - 6 * PANE).next()
     old = Crowd(QUERIES[SMALL[1]], clients=500, start=now() - 40 * PANE).next()
     publish(kafka, [*definition_messages(QUERIES), *messages, *late, *old])
@@ -63,8 +63,10 @@ def open_page(watch, board, name, **settings):
 @pytest.mark.parametrize(
     ("size", "scheme"),
     [
-        *((PHONE, "light"), (DESK, "dark")),
-        *(pytest.param(PHONE, "dark", marks=LONG), pytest.param(DESK, "light", marks=LONG)),
+        (PHONE, "light"),
+        (DESK, "dark"),
+        pytest.param(PHONE, "dark", marks=LONG),
+        pytest.param(DESK, "light", marks=LONG),
         *(pytest.param(TABLET, scheme, marks=LONG) for scheme in ("light", "dark")),
     ],
 )
@@ -86,12 +88,12 @@ def test_a_thousand_long_names_fit_and_are_accessible(watch, scene, size, scheme
     ticks = page.locator("#axis span").evaluate_all(
         "nodes => nodes.map(node => node.getBoundingClientRect()).map(({ left, right }) => [left, right])"
     )
-    assert all(before[1] < after[0] for before, after in pairwise(ticks)), "ticks do not overlap"
+    assert all(left[1] < right[0] for left, right in pairwise(ticks)), "ticks do not overlap"
     page.get_by_label("Find a value").fill("/012/")  # axe is slow on a thousand rows
     expect(page.locator("#rows tr")).to_have_count(8)
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]
 
 
 def test_a_long_name_can_be_found_and_selected_by_keyboard(watch, scene):
@@ -116,13 +118,13 @@ def test_a_thousand_values_move_nothing_else(watch, broker, size, seconds):
     with run_board(broker) as (kafka, board, crowd):
         page = open_page(watch, board, BIG, viewport=size).page
         page.wait_for_timeout(1_000)
-        before = rows(page)
+        earlier_rows = rows(page)
         page.evaluate(SHIFTS)
         for _ in range(seconds // 2):
             crowd.clients += 997
             publish(kafka, crowd.next())
             page.wait_for_timeout(2_000)
-        assert rows(page) != before
+        assert rows(page) != earlier_rows
         assert page.evaluate("window.shifts") < 0.02
 
 
@@ -161,10 +163,11 @@ def test_a_dead_broker_is_reported_without_blaming_workers(watch):
         skip(error)
     with broker, run_board(broker) as (_, board, _):
         view = open_page(watch, board, BIG)
-        page, before = view.page, rows(view.page)
+        page = view.page
+        earlier_rows = rows(view.page)
         broker.__exit__(None, None, None)
         expect(page.locator("#status")).to_have_attribute("data-state", "lost", timeout=20_000)
         expect(page.locator("#status")).to_have_text(re.compile(r"Kafka at .* does not answer\. Stale since .*"))
         expect(page.locator("#late")).to_contain_text("Check the brokers")
         assert "workers" not in view.text("#late")
-        assert rows(page) == before, "the old numbers remain"
+        assert rows(page) == earlier_rows, "the old numbers remain"

@@ -78,13 +78,13 @@ def test_the_page_perturbs_as_the_golden_vectors_ask():
 
 def test_the_page_encodes_frames_as_the_golden_vectors_ask():
     frames = [each for each in vectors("frames")["good"] if each.get("hex") and not each["tick"] and not each["id"]]
-    plain = [each for each in frames if each["hex"][72:80] == "00000000"]
-    assert in_node(frames=plain)["frames"] == [each["hex"] for each in plain]
+    plain = [frame for frame in frames if frame["hex"][72:80] == "00000000"]
+    assert in_node(frames=plain)["frames"] == [frame["hex"] for frame in plain]
     assert len(plain) >= 3
 
 
 def test_the_fields_of_a_frame_are_all_its_bytes():
-    (example,) = [each for each in vectors("frames")["good"] if each["name"] == "no id"]
+    (example,) = [vector for vector in vectors("frames")["good"] if vector["name"] == "no id"]
     (fields,) = in_node(fields=[example["hex"]])["fields"]
     assert "".join(digits for digits, _ in fields) == example["hex"]
     meanings = [meaning for _, meaning in fields]
@@ -113,11 +113,11 @@ def test_no_observer_gains_more_than_epsilon(epsilon):
     priors = np.random.default_rng(2).dirichlet(np.ones(4), 50).tolist()
     results = in_node(posteriors=[{"prior": prior, "p": law.p, "q": law.q} for prior in priors])["posteriors"]
     for prior, posteriors in zip(priors, results, strict=True):
-        for report, after in enumerate(posteriors):
-            assert sum(after) == pytest.approx(1.0)
-            factors = [after[value] / prior[value] for value in range(4)]
+        for report, posterior in enumerate(posteriors):
+            assert sum(posterior) == pytest.approx(1.0)
+            factors = [posterior[value] / prior[value] for value in range(4)]
             assert max(factors) / min(factors) == pytest.approx(math.exp(epsilon), rel=1e-9)
-            odds = [chance / (1 - chance) for chance in (after[report], prior[report])]
+            odds = [chance / (1 - chance) for chance in (posterior[report], prior[report])]
             assert odds[0] / odds[1] <= math.exp(epsilon) * (1 + 1e-9)
 
 
@@ -142,11 +142,11 @@ def reports(page):
 def test_an_answer_leaves_the_true_value_inside_and_moves_the_board(watch, file):
     view = open_file(watch, file)
     page = view.page
-    before = reports(page)
+    earlier_reports = reports(page)
     expect(page.locator("#own")).to_have_text("0")
     page.get_by_role("button", name="coffee").click()
     expect(page.locator("#own")).to_have_text("1")
-    assert reports(page) > before
+    assert reports(page) > earlier_reports
     expect(page.locator("#tosses .secret")).to_have_text("coffee")
     report = page.locator("#tosses .report").inner_text()
     # Outside of the browser everything names the report alone.
@@ -163,13 +163,13 @@ def test_many_people_move_the_shares_and_nobody_gets_more_certain_about_one(watc
     view = open_file(watch, file)
     page = view.page
     share = "#board [data-value='3'] .number"
-    before = float(page.locator(share).inner_text().rstrip("%"))
+    share_before = float(page.locator(share).inner_text().rstrip("%"))
     page.get_by_text("1,000 people", exact=True).click()
     for _ in range(4):
         page.get_by_role("button", name="water").click()
     expect(page.locator("#own")).to_have_text("4,000")
-    after = float(page.locator(share).inner_text().rstrip("%"))
-    assert after - before > 40.0  # 4,000 of less than 6,000 people, with a standard error of 2% at most
+    share_after = float(page.locator(share).inner_text().rstrip("%"))
+    assert share_after - share_before > 40.0  # 4,000 of less than 6,000 people, with a standard error of 2% at most
     expect(page.locator("#frame")).to_contain_text("1,040 bytes")
     expect(page.locator("#observer")).to_contain_text("One of 1,000 reports says")
 
@@ -202,11 +202,11 @@ def test_the_keyboard_suffices(watch, file):
     expect(page.get_by_role("status")).to_have_text(
         re.compile(r"Your device reports \w+\. 41 bytes have left your browser\.")
     )
-    before = page.locator("#before")
-    before.focus()
+    slider = page.locator("#before")
+    slider.focus()
     page.keyboard.press("ArrowRight")
-    expect(before).to_have_value("26")
-    expect(before).to_have_attribute("aria-valuetext", "26%")
+    expect(slider).to_have_value("26")
+    expect(slider).to_have_attribute("aria-valuetext", "26%")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -231,11 +231,11 @@ def test_a_choice_moves_the_board_of_a_running_demo(watch, tmp_path):
         page.get_by_role("button", name="tea").click()
         expect(page.locator("#own")).to_have_text("1", timeout=30_000)
         expect(page.locator("#frame")).to_contain_text("The gateway has accepted it")
-        before = reports(page)
+        earlier_reports = reports(page)
         page.get_by_text("1,000 people", exact=True).click()
         page.get_by_role("button", name="tea").click()
         expect(page.locator("#own")).to_have_text("1,001", timeout=30_000)
-        assert reports(page) >= before + 1_000
+        assert reports(page) >= earlier_reports + 1_000
         # Before its first window the board answers 404.
         assert [error for error in view.errors if "404" not in error] == []
         assert view.foreign_requests(address) == []

@@ -36,7 +36,8 @@ def session(tmp_path):
 
 def choose(watch, session):
     """Open the example page and choose an answer, again, and again after a reload."""
-    view, gateway = watch(), session.replaced("http://127.0.0.1:8802")
+    view = watch()
+    gateway = session.replaced("http://127.0.0.1:8802")
     view.page.goto(f"{session.replaced('http://127.0.0.1:8000/example.html')}?gateway={gateway}")
     state = view.page.get_by_role("status")
     expect(state).to_contain_text("Your browser changes the answer at random")

@@ -18,12 +18,13 @@ LABELS = ["ios", "android", "web", "(none)"]
 
 def surge(end):
     """Return the message of a surge of the total."""
-    earlier, newest = StretchRow(end - 2 * PANE, end - PANE), StretchRow(end - PANE, end)
+    earlier_row = StretchRow(end - 2 * PANE, end - PANE)
+    newest_row = StretchRow(end - PANE, end)
     about = {"query": "screens", "digest": SCREENS.digest.hex(), "attribute": None, "value": "cart"}
     shares = {"share": 0.2, "low": 0.19, "high": 0.21, "before": 0.1, "probability": None}
     window = WindowRow(kind="tumbling", start=end - PANE, end=end, size=PANE, step=PANE)
     limit = {"threshold": 0.01, "by": "significance", "baseline": False}
-    alert = Alert.of(kind="surge", **about, window=window, **shares, **limit, scale=1, from_=earlier, to=newest)
+    alert = Alert.of(kind="surge", **about, window=window, **shares, **limit, scale=1, from_=earlier_row, to=newest_row)
     return "alerts", alert.key, encode(alert)
 
 
@@ -32,7 +33,7 @@ def board(broker):
     start = int(time.time()) // PANE * PANE - PANES * PANE
     crowds = [GroupCrowd(query, start=start) for query in (SCREENS, LOAD)]
     messages = [message for _ in range(PANES) for crowd in crowds for message in crowd.next()]
-    messages = [each for each in messages if not (b"load" in each[1] and b"web" in each[1])]
+    messages = [message for message in messages if not (b"load" in message[1] and b"web" in message[1])]
     kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, [*definition_messages(GROUPS), *messages, surge(start + PANES * PANE)])
     with Board(kafka) as process:
@@ -64,8 +65,8 @@ def test_all_groups_stand_side_by_side(watch, board, size, scheme):
     expect(page.locator("#rows tr").first).to_contain_text("% weighted")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]
     assert view.errors == []
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 import time
+from itertools import chain
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -42,8 +43,8 @@ def crowd(start):
 @pytest.fixture(scope="module")
 def kafka(broker, start, crowd):
     visits = NumberCrowd(VISIT, clients=20_000, start=start)
-    messages = [message for _ in range(PANES) for message in crowd.next()]
-    messages += [message for _ in range(2) for message in visits.next()]
+    messages = [*chain.from_iterable(crowd.next() for _ in range(PANES))]
+    messages += [*chain.from_iterable(visits.next() for _ in range(2))]
     messages += [withheld(message) for message in visits.next() if message[0] == "estimates"]
     kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, [*definition_messages(NUMBERS), *messages])
@@ -87,8 +88,8 @@ def test_the_page_shows_the_numbers_of_the_api(watch, board):
     for title, name in (("Mean", "mean"), ("Geometric mean", "geometric_mean")):
         truth = row_of(page, title).locator(".truth").first.inner_text()
         assert number(truth) == pytest.approx(truths[name], abs=1)
-    (slow,) = board.json(f"{OF}/range")["ranges"]
-    expect(row_of(page, "slow")).to_contain_text(f"{100 * slow['share']:.2f}%")
+    (slow_range,) = board.json(f"{OF}/range")["ranges"]
+    expect(row_of(page, "slow")).to_contain_text(f"{100 * slow_range['share']:.2f}%")
     expect(row_of(page, "slow")).to_contain_text("983 to 60,000 ms")
     expect(page.locator("#tiles")).to_contain_text("p50")
     expect(page.locator("#ranking-title")).to_have_text("Distribution")
@@ -185,9 +186,9 @@ def test_one_attribute_of_several_may_be_numbers(watch, board):
 
 def test_a_new_window_appears_by_itself(watch, kafka, board, crowd):
     view = open_page(watch, board)
-    before = view.page.locator("#window").inner_text()
+    earlier_text = view.page.locator("#window").inner_text()
     publish(kafka, list(crowd.next()))
-    expect(view.page.locator("#window")).not_to_have_text(before, timeout=15_000)
+    expect(view.page.locator("#window")).not_to_have_text(earlier_text, timeout=15_000)
     assert view.errors == []
 
 
@@ -199,11 +200,11 @@ def test_numbers_are_accessible_and_fit(watch, board, start, size, scheme):
     labels = page.locator(".distribution .label").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect()).map(one => [one.left, one.right, one.top, one.bottom])"
     )
-    for at, one in enumerate(labels):
+    for position, one in enumerate(labels):
         assert one[0] >= 0
         assert one[1] <= size["width"]
-        for other in labels[at + 1 :]:
-            assert one[1] <= other[0] + 1 or other[1] <= one[0] + 1 or one[3] <= other[2] + 4 or other[3] <= one[2] + 4
+        for label in labels[position + 1 :]:
+            assert one[1] <= label[0] + 1 or label[1] <= one[0] + 1 or one[3] <= label[2] + 4 or label[3] <= one[2] + 4
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]

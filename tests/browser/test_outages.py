@@ -1,6 +1,7 @@
 """The charts after an outage. Unknown windows are a gap, and windows without reports are zero."""
 
 import time
+from itertools import chain
 
 import pytest
 from playwright.sync_api import expect
@@ -39,7 +40,7 @@ def board(broker, start):
     crowd = Crowd(HOMEPAGE, clients=500, start=start)
     panes = [list(crowd.next()) for _ in range(BEFORE + SILENT + AFTER)]
     del panes[BEFORE : BEFORE + SILENT]
-    publish(kafka, [*definition_messages(), *[message for pane in panes for message in pane]])
+    publish(kafka, [*definition_messages(), *chain.from_iterable(panes)])
     with Board(kafka) as process:
         yield process.ready()
 

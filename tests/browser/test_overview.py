@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import chain
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -33,9 +34,9 @@ def kafka(broker, last):
     twenty = Crowd(QUERIES["twenty"], clients=20, start=last - 4 * PANE)
     stopped = Crowd(QUERIES["stopped"], clients=500, start=last - 60 * PANE)
     longs = [Crowd(QUERIES[name], clients=500, start=last - PANE) for name in LONG_NAMES]
-    messages = [message for _ in range(9) for message in home.next()]
+    messages = [*chain.from_iterable(home.next() for _ in range(9))]
     messages += [withheld(message) for _ in range(4) for message in twenty.next() if message[0] == "estimates"]
-    messages += [message for one in (stopped, *longs) for message in one.next()]
+    messages += [*chain.from_iterable(crowd.next() for crowd in (stopped, *longs))]
     messages.append(
         status_message(QUERIES["stopped"], last + 50 * PANE, last - 59 * PANE)
     )  # however long the tests take
@@ -68,7 +69,7 @@ def test_each_query_has_a_row_and_no_name_is_cut(watch, board, size):
     assert page.locator("#all-rows th").all_inner_texts() == sorted(QUERIES)
     assert page.locator("#all-rows th").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-    (row,) = [each for each in board.json("api/v1/overview")["queries"] if each["name"] == "homepage"]
+    (row,) = [row for row in board.json("api/v1/overview")["queries"] if row["name"] == "homepage"]
     expect(row_of(page, "homepage")).to_contain_text(f"{row['n']:,} reports")
     expect(row_of(page, "homepage")).to_contain_text(row["value"])
     expect(row_of(page, "homepage")).to_contain_text(f"{100 * row['share']:.2f}%")
@@ -119,5 +120,5 @@ def test_a_new_window_and_a_new_state_appear_by_themselves(watch, kafka, board, 
 def test_the_overview_is_accessible(watch, board, size, scheme):
     page = open_overview(watch, board, viewport=size, color_scheme=scheme).page
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]

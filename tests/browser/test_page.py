@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from dataclasses import replace
+from itertools import chain, product
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -34,9 +35,10 @@ def start():
 @pytest.fixture(scope="module")
 def messages(start):
     """Return the messages of the first panes, for both queries."""
-    home, profile = Crowd(HOMEPAGE, start=start), Crowd(PROFILE, clients=2_000, start=start)
-    first = [message for _ in range(PANES) for message in home.next()]
-    return [*definition_messages(), *first, *[message for _ in range(3) for message in profile.next()]]
+    home = Crowd(HOMEPAGE, start=start)
+    profile = Crowd(PROFILE, clients=2_000, start=start)
+    early_messages = [*chain.from_iterable(home.next() for _ in range(PANES))]
+    return [*definition_messages(), *early_messages, *chain.from_iterable(profile.next() for _ in range(3))]
 
 
 @pytest.fixture
@@ -147,10 +149,10 @@ def test_the_page_says_what_one_record_reveals(watch, still, start):
     expect(text).to_contain_text("Every further window of the round adds to it.")
     end = start + PANES * PANE
     end -= 0 if end % HOMEPAGE.period else PANE  # so that the window is in two rounds
-    long = open_page(watch, still, f"q=homepage&window=hopping-60-10&at={end}").page
+    long_page = open_page(watch, still, f"q=homepage&window=hopping-60-10&at={end}").page
     answer = still.json(f"{OF}/estimate?kind=hopping&window={end}")
     assert answer["central"] is None, "a person may be in the window twice"
-    expect(long.locator("#central")).to_be_empty()
+    expect(long_page.locator("#central")).to_be_empty()
 
 
 def test_bars_whiskers_and_threshold_have_the_right_positions(watch, still):
@@ -176,13 +178,13 @@ def test_the_page_updates_without_a_reload_and_reports_a_surge(watch, place, boa
     view = open_page(watch, board)
     page = view.page
     page.evaluate("window.same = true")
-    before = rows(page)
+    earlier_rows = rows(page)
     expect(page.locator("#news")).to_be_empty()
     publish(place, crowd.next())
     expect(page.locator("#news")).to_contain_text("books.example")
     answer = board.json(f"{OF}/estimate")
     expect(page.locator("#window")).to_contain_text(f"{answer['n']:,} reports")
-    assert rows(page) != before
+    assert rows(page) != earlier_rows
     assert [row[:2] for row in rows(page)] == [[row["value"], row["share"]] for row in answer["values"][:15]]
     expect(page.locator("#alerts li").first).to_contain_text("books.example")
     expect(page.locator("#rows tr", has_text="books.example").locator(".tag")).to_be_visible()
@@ -201,17 +203,17 @@ def test_the_page_can_show_the_provisional_window(watch, place, board, crowd):
 
 
 def test_the_page_survives_a_restart_of_its_board(watch, place, crowd):
-    with Board(place) as first:
-        view = open_page(watch, first.ready())
+    with Board(place) as first_board:
+        view = open_page(watch, first_board.ready())
         page = view.page
         expect(page.locator("#status")).to_have_attribute("data-state", CONNECTION_STATE)
-        before = rows(page)
-        first.stop(signal.SIGKILL)
+        earlier_rows = rows(page)
+        first_board.stop(signal.SIGKILL)
         expect(page.locator("#status")).to_have_attribute("data-state", "lost")
         expect(page.locator("#status")).to_contain_text("Stale since")
-        assert rows(page) == before, "the old numbers remain"
+        assert rows(page) == earlier_rows, "the old numbers remain"
         publish(place, crowd.next())
-        with Board(place, port=first.port) as second:
+        with Board(place, port=first_board.port) as second:
             second.ready()
             expect(page.locator("#status")).to_have_attribute("data-state", CONNECTION_STATE, timeout=15_000)
             answer = second.json(f"{OF}/estimate")
@@ -234,7 +236,7 @@ def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
     kafka = in_thread(lambda: create_topics(broker))
     crowd = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - 24 * PANE)
     with Board(kafka) as board:
-        publish(kafka, [*definition_messages(), *[message for _ in range(3) for message in crowd.next()]])
+        publish(kafka, [*definition_messages(), *chain.from_iterable(crowd.next() for _ in range(3))])
         page = open_page(watch, board.ready()).page
         status, late = page.locator("#status"), page.locator("#late")
         expect(status).to_have_attribute("data-state", "stale")
@@ -243,8 +245,8 @@ def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
         for side in ("color", "background-color"):
             expect(late).to_have_css(side, status.evaluate("(node, side) => getComputedStyle(node)[side]", side))
         expect(page.locator("#window")).to_contain_text("500 reports")
-        now = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - PANE)
-        publish(kafka, now.next())
+        new_crowd = Crowd(HOMEPAGE, clients=500, start=int(time.time()) // PANE * PANE - PANE)
+        publish(kafka, new_crowd.next())
         expect(status).to_have_attribute("data-state", "live")
         expect(late).to_be_empty()
 
@@ -317,7 +319,7 @@ def test_a_long_name_is_cut_between_its_letters(watch, still):
         texts = [*unquote(short).split("…"), *(unquote(part) for part, _ in (begin, end))]
         assert "".join(texts[-2:]) == value
         assert value.startswith(texts[0])
-        assert all(value.endswith(each) for each in (texts[1], texts[3]))
+        assert all(value.endswith(ending) for ending in (texts[1], texts[3]))
         assert {texts[1][0], texts[3][0]}.isdisjoint(INNER)
         is_rtl = value == values[3]
         assert (begin[1] > end[1]) == is_rtl, "a name from right to left begins on the right"
@@ -377,14 +379,14 @@ def test_a_link_to_a_missing_window_or_query_leads_on(watch, still):
 
 def test_a_pause_and_its_link_keep_the_window(watch, place, board, crowd):
     page = open_page(watch, board).page
-    before, heading = rows(page), page.locator("#window").inner_text()
+    earlier_rows, heading = rows(page), page.locator("#window").inner_text()
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#status")).to_contain_text("Paused")
     publish(place, crowd.next())
     board.until(lambda: board.json(f"{OF}/windows")["windows"][-1]["n"] > 25_000)
-    assert rows(page) == before
+    assert rows(page) == earlier_rows
     copy = open_page(watch, board, page.url.split("#")[1]).page
-    assert (rows(copy), copy.locator("#window").inner_text()) == (before, heading)
+    assert (rows(copy), copy.locator("#window").inner_text()) == (earlier_rows, heading)
     page.get_by_role("button", name="Resume").click()
     expect(page.locator("#window")).to_contain_text(f"{board.json(f'{OF}/estimate')['n']:,} reports")
 
@@ -564,9 +566,9 @@ def test_the_address_holds_the_settings(watch, still):
     selection = rows(page)
     answer = still.json("api/v1/queries/profile/estimate?attribute=sex")
     assert [row[:2] for row in selection] == [[row["value"], row["share"]] for row in answer["values"]]
-    other = open_page(watch, still, page.url.split("#")[1]).page
-    expect(other.locator("#attribute")).to_have_value("sex")
-    assert rows(other) == selection
+    other_page = open_page(watch, still, page.url.split("#")[1]).page
+    expect(other_page.locator("#attribute")).to_have_value("sex")
+    assert rows(other_page) == selection
 
 
 def test_the_page_asks_for_the_token_once(watch, place):
@@ -616,7 +618,8 @@ def test_a_kind_without_windows_leads_to_others_and_an_older_record_needs_no_new
 
 
 @pytest.mark.parametrize(
-    ("size", "scheme"), [*((size, scheme) for size in (PHONE, DESK) for scheme in ("light", "dark")), (TABLET, "light")]
+    ("size", "scheme"),
+    [*product((PHONE, DESK), ("light", "dark")), (TABLET, "light")],
 )
 def test_the_page_is_accessible(watch, place, board, crowd, size, scheme):
     view = open_page(watch, board, viewport=size, color_scheme=scheme)
@@ -625,8 +628,8 @@ def test_the_page_is_accessible(watch, place, board, crowd, size, scheme):
     expect(page.locator("#news")).to_contain_text("homepage")
     page.wait_for_timeout(600)  # until all animations end
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, paper[4:-1].split(","))) > 380) == (scheme == "light")
@@ -648,8 +651,8 @@ async () => {
 
 
 def test_an_axis_has_at_least_two_ticks_and_few_in_little_space(watch, still):
-    for top, most, ticks in open_page(watch, still).page.evaluate(TICKS):
-        assert 2 <= len(ticks) <= most + 1, (top, most)
+    for top, maximum, ticks in open_page(watch, still).page.evaluate(TICKS):
+        assert 2 <= len(ticks) <= maximum + 1, (top, maximum)
         assert ticks[0] == 0
         assert 0.3 * top < ticks[-1] <= top * (1 + 1e-9)
 

@@ -26,9 +26,10 @@ N = 60_000
 
 @pytest.fixture(scope="module")
 def board(broker):
-    rng, end = np.random.default_rng(4), int(time.time()) // PANE * PANE
+    rng = np.random.default_rng(4)
+    end = int(time.time()) // PANE * PANE
     version = rng.choice(3, N, p=[0.2, 0.3, 0.5])
-    crash = np.array([rng.choice(5, p=LAWS[each]) for each in version])
+    crash = np.array([rng.choice(5, p=LAWS[position]) for position in version])
     state = QUERY.oracle.zeros()
     QUERY.oracle.add(state, QUERY.oracle.perturb(np.column_stack([crash, version]), rng))
     records = build(QUERY, Span(QUERY.windows[0], end - PANE, end), Snapshot(N, 0, 0, 0, state)).records
@@ -49,14 +50,14 @@ def test_a_pair_is_shown_as_a_table(watch, board, size, scheme):
     cells = {row["value"]: row for row in answer["values"]}
     assert page.locator("#pairs tbody td:not(.margin)").count() == len(cells) == 20
     assert page.locator("#pairs td.proved").count() == sum(row["present"] for row in cells.values())
-    first = page.locator("#pairs tbody tr").first
-    expect(first.locator("th")).to_have_text("3.2")
+    first_row = page.locator("#pairs tbody tr").first
+    expect(first_row.locator("th")).to_have_text("3.2")
     text = f"{100 * cells[LARGEST]['share']:.1f}%"
     expect(page.locator("#pairs td.proved").filter(has_text=text)).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert view.errors == []
     violations = Axe().run(page).response["violations"]
-    assert [each["id"] for each in violations if each["impact"] in ("serious", "critical")] == []
+    assert [violation["id"] for violation in violations if violation["impact"] in ("serious", "critical")] == []
 
 
 def test_a_click_on_a_row_shows_the_shares_within_it(watch, board):
@@ -66,9 +67,10 @@ def test_a_click_on_a_row_shows_the_shares_within_it(watch, board):
     within = page.locator("#pairs .within")
     expect(within).to_contain_text("Among clients with version = 3.2")
     answer = board.json("api/v1/queries/crashes/given?attribute=version&value=3.2&of=crash")
-    most = max(answer["values"], key=lambda row: row["share"])
-    assert (most["value"], most["low"] < 0.7 < most["high"]) == ("OutOfMemory", True)
-    expect(within.locator("li").first).to_contain_text(f"OutOfMemory: {100 * most['share']:.1f}%")
+    maximum = max(answer["values"], key=lambda row: row["share"])
+    assert maximum["value"] == "OutOfMemory"
+    assert maximum["low"] < 0.7 < maximum["high"]
+    expect(within.locator("li").first).to_contain_text(f"OutOfMemory: {100 * maximum['share']:.1f}%")
     assert "given=3.2" in page.url
     page.get_by_role("button", name="3.2", exact=True).click()
     expect(within).to_be_hidden()

@@ -3,6 +3,7 @@
 import re
 import time
 from datetime import UTC, datetime
+from itertools import chain
 
 import pytest
 from playwright.sync_api import expect
@@ -42,18 +43,18 @@ def last():
 
 @pytest.fixture(scope="module")
 def board(broker, begin, last):
-    every = queries(begin)
-    twenty = Crowd(every["twenty"], clients=20, start=last - PANES * PANE)
-    fewer = Crowd(every["fewer"], clients=500, start=last - PANES * PANE)
-    stopped = Crowd(every["stopped"], clients=500, start=last - (PANES + QUIET) * PANE)
-    messages = [withheld(message) for _ in range(PANES) for message in estimates(twenty)]
+    all_queries = queries(begin)
+    twenty = Crowd(all_queries["twenty"], clients=20, start=last - PANES * PANE)
+    fewer = Crowd(all_queries["fewer"], clients=500, start=last - PANES * PANE)
+    stopped = Crowd(all_queries["stopped"], clients=500, start=last - (PANES + QUIET) * PANE)
+    messages = [withheld(message) for message in chain.from_iterable(estimates(twenty) for _ in range(PANES))]
     flags = [None, "small", None, "held", "small", None, "held", "small"]
     messages += [withheld(message, flag) if flag else message for flag in flags for message in estimates(fewer)]
-    messages += [message for _ in range(PANES) for message in estimates(stopped)]
+    messages += [*chain.from_iterable(estimates(stopped) for _ in range(PANES))]
     ahead = last + 50 * PANE  # however long the tests take
-    messages.append(status_message(every["stopped"], ahead, last - QUIET * PANE))
+    messages.append(status_message(all_queries["stopped"], ahead, last - QUIET * PANE))
     kafka = in_thread(lambda: create_topics(broker))
-    publish(kafka, [*definition_messages(every), *messages])
+    publish(kafka, [*definition_messages(all_queries), *messages])
     with Board(kafka) as process:
         yield process.ready()
 
@@ -103,7 +104,7 @@ def test_the_newest_window_with_values_is_shown(watch, board, last):
         "Counted in 3 windows 1,500 Withheld windows 5", use_inner_text=True
     )
     ends, low, high, share, _ = page.evaluate("window.charts.history.data")
-    assert ends == [last - (PANES - 1 - at) * PANE for at in range(PANES)]
+    assert ends == [last - (PANES - 1 - number) * PANE for number in range(PANES)]
     for column in (low, high, share, page.evaluate("window.charts.rates.data")[1]):
         assert [number is not None for number in column] == [True, False, True, False, False, True, False, False]
     expect(page.locator("#history-text")).to_contain_text("5 of 8 windows withheld")
@@ -141,10 +142,10 @@ def test_a_query_in_the_future_says_when_it_begins(watch, board, begin):
 
 
 def test_a_window_with_values_ends_the_notice(watch, broker):
-    every = queries(boards.START)
-    crowd = Crowd(every["twenty"], clients=500, start=int(time.time()) // PANE * PANE - 3 * PANE)
+    all_queries = queries(boards.START)
+    crowd = Crowd(all_queries["twenty"], clients=500, start=int(time.time()) // PANE * PANE - 3 * PANE)
     kafka = in_thread(lambda: create_topics(broker))
-    publish(kafka, [*definition_messages(every), *map(withheld, estimates(crowd))])
+    publish(kafka, [*definition_messages(all_queries), *map(withheld, estimates(crowd))])
     with Board(kafka) as process:
         page = open_page(watch, process.ready(), "twenty").page
         expect(page.locator("#withheld")).to_contain_text(FEWER)

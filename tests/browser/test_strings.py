@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import time
+from itertools import chain
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -28,8 +29,8 @@ def crowd():
 @pytest.fixture(scope="module")
 def kafka(broker, crowd):
     kafka = in_thread(lambda: create_topics(broker))
-    messages = [message for _ in range(HOURS) for message in crowd.next()]
-    hour = next(each for each in messages if b"|3600|3600|" in each[1] and not is_maps(each[1]))
+    messages = [*chain.from_iterable(crowd.next() for _ in range(HOURS))]
+    hour = next(message for message in messages if b"|3600|3600|" in message[1] and not is_maps(message[1]))
     publish(kafka, [*definition_messages(STRINGS), *messages, hostile_message(hour), empty_message(hour)], 0)
     return kafka
 
@@ -76,8 +77,8 @@ def test_a_name_of_the_query_file_is_not_new(watch, board):
         answer = route.fetch()
         content = answer.json()
         names = (content.get("discover") or {}).get("names", [])
-        for each in names:
-            each["level"] = 0.95
+        for name in names:
+            name["level"] = 0.95
         route.fulfill(response=answer, json=content)
 
     view.page.route("**/queries/crashes/estimate*", make_known)
@@ -171,9 +172,9 @@ def test_the_names_become_a_query_file(kafka, tmp_path, query, code):
 
 def test_a_first_proof_appears_by_itself(watch, kafka, board, crowd):
     view = open_page(watch, board)
-    before = view.page.locator("#window").inner_text()
+    earlier_text = view.page.locator("#window").inner_text()
     publish(kafka, crowd.next(), 0)
-    expect(view.page.locator("#window")).not_to_have_text(before, timeout=15_000)
+    expect(view.page.locator("#window")).not_to_have_text(earlier_text, timeout=15_000)
     assert view.errors == []
 
 
@@ -184,5 +185,5 @@ def test_names_are_accessible_and_fit(watch, board, query, size, scheme):
     expect(page.locator("#answer")).not_to_be_empty()
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     violations = Axe().run(page).response["violations"]
-    serious = [each for each in violations if each["impact"] in ("serious", "critical")]
-    assert serious == [], [(each["id"], [node["html"] for node in each["nodes"]]) for each in serious]
+    serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
+    assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]
