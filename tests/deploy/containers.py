@@ -61,7 +61,8 @@ def refusal(container: Container, folder: Path) -> str | None:
     """Return why the real command refuses this container, or None if it tries to reach Kafka."""
     names = documented_variables()
     if container.command == "gateway":
-        if not (options := re.findall(r"--([a-z-]+)", help_of("gateway"))):
+        options = re.findall(r"--([a-z-]+)", help_of("gateway"))
+        if not options:
             pytest.skip("hubbub has no gateway")
         # Each option of the gateway has a variable.
         names |= {f"HUBBUB_GATEWAY_{option.upper().replace('-', '_')}" for option in options}

@@ -54,7 +54,8 @@ def build_layer() -> Path:
     A build with the same context is kept in build/.
     """
     with tempfile.TemporaryDirectory(prefix="hubbub-image-") as folder:
-        context, place = Path(folder) / "context", Path(folder) / "stage"
+        context = Path(folder) / "context"
+        place = Path(folder) / "stage"
         copy_context(context)
         place.mkdir()
         paths = sorted(path for path in context.rglob("*") if path.is_file())

@@ -10,6 +10,7 @@ import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def read(name):
 
 def rules(name):
     """Return the rules of a file, in order."""
-    return [rule for group in read(name)["groups"] for rule in group["rules"]]
+    return [*chain.from_iterable(group["rules"] for group in read(name)["groups"])]
 
 
 def until(condition, event, seconds=PATIENCE):

@@ -51,9 +51,9 @@ def test_compose_file_fits_the_specification():
     path = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
     schema = json.loads(path.read_text())
     jsonschema.Draft202012Validator(schema).validate(COMPOSE)
-    wrong = {**COMPOSE, "services": {"kafka": {"image": "kafka", "restarts": "always"}}}
+    wrong_file = {**COMPOSE, "services": {"kafka": {"image": "kafka", "restarts": "always"}}}
     with pytest.raises(jsonschema.ValidationError, match="restarts"):
-        jsonschema.Draft202012Validator(schema).validate(wrong)
+        jsonschema.Draft202012Validator(schema).validate(wrong_file)
 
 
 def test_yamllint_accepts_the_yaml_files():
@@ -208,7 +208,7 @@ def test_prometheus_scrapes_the_services_of_compose():
         assert bool(own) == (name in ("gateway", "board")), name
         if own:
             assert int(own) == port
-            assert not any(outside.endswith(f":{own}") for outside in SERVICES[name]["ports"])
+            assert not any(service.endswith(f":{own}") for service in SERVICES[name]["ports"])
         elif help_text := help_of(SERVICES[name]["command"][0]):
             assert re.search(rf"\b{port}\b", help_text)
 

@@ -93,13 +93,14 @@ async def roll(site, stack, *, rate, pause, lag):
 
     old = [await gateway(), await gateway()]
     ports = [each.port for each in old]
-    endpoints, finish = Endpoints(ports, lag), asyncio.Event()
+    endpoints = Endpoints(ports, lag)
+    finish = asyncio.Event()
     reports = site.reports("numbers", 1)
     async with proxy(endpoints) as port:
         clients = asyncio.create_task(load(port, lambda: site.frame_of("numbers", reports, now()), rate, finish))
         for each in old:
-            new = await gateway()
-            ports = [*(one for one in ports if one != each.port), new.port]
+            new_gateway = await gateway()
+            ports = [*(port for port in ports if port != each.port), new_gateway.port]
             endpoints.change(ports)
             await asyncio.sleep(pause)
             assert await asyncio.to_thread(each.stop) == 0

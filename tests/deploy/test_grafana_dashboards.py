@@ -14,7 +14,7 @@ from tests.deploy.observers import ROOT, rules
 GRAFANA = ROOT / "deploy" / "grafana"
 BOARDS = {file.stem: json.loads(file.read_text()) for file in sorted(GRAFANA.glob("*.json"))}
 PANELS = [
-    pytest.param(panel, id=f"{name}: {panel['title']}") for name, one in BOARDS.items() for panel in one["panels"]
+    pytest.param(panel, id=f"{name}: {panel['title']}") for name, board in BOARDS.items() for panel in board["panels"]
 ]
 ALERTS = {rule["alert"] for rule in rules("alerts.rules.yaml")}
 
@@ -29,7 +29,7 @@ def test_the_code_makes_the_stored_dashboards(tmp_path):
 
 def test_there_is_one_dashboard_for_each_concern():
     assert BOARDS.keys() == {"overview", "query", "gateway", "workers"}
-    assert {one["uid"] for one in BOARDS.values()} == {f"hubbub-{name}" for name in BOARDS}
+    assert {board["uid"] for board in BOARDS.values()} == {f"hubbub-{name}" for name in BOARDS}
 
 
 @pytest.mark.parametrize("name", BOARDS)

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+from itertools import chain, product
 
 import kubernetes_validate
 import pytest
@@ -69,15 +70,15 @@ def test_the_examples_show_every_value():
 
     example_prefixes = {path[:length] for path in example_paths for length in range(1, len(path) + 1)}
     usual = {("gateway", "env"), ("board", "env"), ("kafka", "tokenSecret", "key"), ("keda", "prometheus")}
-    usual |= {("kafka", f"{of}Secret", key) for of in ("password", "ca", "cert") for key in ("key", "cert")}
+    usual |= {("kafka", f"{of}Secret", key) for of, key in product(("password", "ca", "cert"), ("key", "cert"))}
     same = {"podAnnotations", "nodeSelector", "tolerations", "affinity", "resources", "maxUnavailable", "labels"}
     same |= {"podLabels", "priorityClassName", "envFrom", "extraVolumes", "extraVolumeMounts", "lifecycle"}
-    rest = {
+    remaining_paths = {
         path
         for path in schema_paths(schema)
         if path not in example_prefixes and path not in usual and path[-1] not in same
     }
-    assert rest <= {
+    assert remaining_paths <= {
         ("gateway", "replicas"),
         ("board", "ingress", "class"),
         ("board", "ingress", "annotations"),
@@ -104,16 +105,16 @@ def test_every_document_fits_the_schema_of_kubernetes(name, version):
 
 
 def test_a_wrong_document_does_not_fit_the_schema():
-    wrong = json.loads(json.dumps(of_kind("minimal", "Deployment")["worker"]))
-    wrong["spec"]["replica"] = 2
+    wrong_document = json.loads(json.dumps(of_kind("minimal", "Deployment")["worker"]))
+    wrong_document["spec"]["replica"] = 2
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, VERSIONS[0], strict=True)
+        kubernetes_validate.validate(wrong_document, VERSIONS[0], strict=True)
     with pytest.raises(kubernetes_validate.SchemaNotFoundError):
-        kubernetes_validate.validate({**wrong, "kind": "Workers"}, VERSIONS[0], strict=True)
+        kubernetes_validate.validate({**wrong_document, "kind": "Workers"}, VERSIONS[0], strict=True)
 
 
 def test_some_example_renders_each_kind():
-    kinds = {document["kind"] for name in EXAMPLES for document in rendered(name)}
+    kinds = {document["kind"] for document in chain.from_iterable(rendered(name) for name in EXAMPLES)}
     ours = "ConfigMap Deployment HorizontalPodAutoscaler Ingress Job NetworkPolicy Pod PodDisruptionBudget Service"
     assert kinds >= {*ours.split(), "ServiceAccount", "PodMonitor", "ServiceMonitor", "ScaledObject"}
 
@@ -180,7 +181,7 @@ def test_a_token_of_a_command_needs_no_secret():
     each = [item for item in yaml.safe_load_all(process.stdout) if item and item["kind"] in ("Deployment", "Job")]
     specs = [item["spec"]["template"]["spec"] for item in each]
     assert len(specs) >= 3
-    assert all(variable in container["env"] for spec in specs for container in spec["containers"])
+    assert all(variable in container["env"] for container in chain.from_iterable(spec["containers"] for spec in specs))
     assert "OAUTH_TOKEN_FILE" not in process.stdout
 
 
@@ -245,7 +246,7 @@ def mounted_files(name, spec, container, secrets):
             files |= {f"{mount['mountPath']}/{file}": content.encode() for file, content in data.items()}
         sources = [volume["secret"]] if "secret" in volume else []
         sources += [source["secret"] for source in volume.get("projected", {}).get("sources", [])]
-        for item in (item for source in sources for item in source["items"]):
+        for item in (item for item in chain.from_iterable(source["items"] for source in sources)):
             files[f"{mount['mountPath']}/{item['path']}"] = secrets[item["path"]]
     return files
 
@@ -319,8 +320,8 @@ def test_workers_restart_when_the_queries_change():
 def test_topics_are_created_first_and_retried_only_if_that_can_help():
     job = of_kind("everything", "Job")["topics"]
     assert job["metadata"]["annotations"]["helm.sh/hook"] == HOOKS
-    first = job["spec"]["podFailurePolicy"]["rules"][0]
-    assert first == {
+    first_rule = job["spec"]["podFailurePolicy"]["rules"][0]
+    assert first_rule == {
         "action": "FailJob",
         "onExitCodes": {"containerName": "topics", "operator": "In", "values": [2, 4]},
     }
@@ -383,7 +384,8 @@ class Api(http.server.BaseHTTPRequestHandler):
     def do_PATCH(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.requests.append((self.path, self.headers["Authorization"], body))
-        is_absent, is_secret = "/deployments/gone/" in self.path, "/deployments/mine/" in self.path
+        is_absent = "/deployments/gone/" in self.path
+        is_secret = "/deployments/mine/" in self.path
         self.send_response(404 if is_absent else 403 if is_secret else 200)
         self.end_headers()
         self.wfile.write(b"{}")
@@ -461,11 +463,12 @@ def test_a_selector_selects_the_pods_of_one_command(name):
         return {component for component, pairs in labels.items() if selector.items() <= pairs.items()}
 
     for document in rendered(name):
-        spec, kind = document.get("spec", {}), document["kind"]
+        spec = document.get("spec", {})
+        kind = document["kind"]
         selector = spec.get("podSelector") or spec.get("selector")
         if selector and kind != "Pod":
-            last = document["metadata"]["name"].removesuffix("-health").rsplit("-", 1)[-1]
-            assert components(selector.get("matchLabels", selector)) == {last}, kind
+            suffix = document["metadata"]["name"].removesuffix("-health").rsplit("-", 1)[-1]
+            assert components(selector.get("matchLabels", selector)) == {suffix}, kind
 
 
 PUBLIC = ("gateway", "board")
@@ -499,7 +502,7 @@ def test_health_of_commands_that_strangers_reach_has_a_port_of_its_own(name):
                 assert endpoint["port"] == own
                 assert "scheme" not in endpoint
     ingresses = of_kind(name, "Ingress").values()
-    backends = [path["backend"] for each in ingresses for path in each["spec"]["rules"][0]["http"]["paths"]]
+    backends = [path["backend"] for ingress in ingresses for path in ingress["spec"]["rules"][0]["http"]["paths"]]
     assert all(backend["service"]["port"] == {"name": "http"} for backend in backends)
 
 
@@ -546,7 +549,7 @@ def test_network_policies_name_the_ports_of_kafka():
     policies = of_kind("everything", "NetworkPolicy")
     assert set(policies) == {"worker", "gateway", "board", "topics"}
     for policy in policies.values():
-        ports = [port["port"] for rule in policy["spec"]["egress"] for port in rule["ports"]]
+        ports = [port["port"] for port in chain.from_iterable(rule["ports"] for rule in policy["spec"]["egress"])]
         assert ports == [53, 53, 9093, 9092, 9094]
     assert len(policies["worker"]["spec"]["ingress"]) == 1
 
@@ -567,7 +570,8 @@ def test_monitors_and_rules_use_the_same_job_names():
 
 
 def test_monitors_of_services_find_the_port_of_each_command():
-    monitors, services = of_kind("token", "ServiceMonitor"), of_kind("token", "Service")
+    monitors = of_kind("token", "ServiceMonitor")
+    services = of_kind("token", "Service")
     assert set(monitors) == {"worker", "board"}
     for name, monitor in monitors.items():
         endpoint = monitor["spec"]["endpoints"][0]
@@ -581,7 +585,8 @@ def test_monitors_of_services_find_the_port_of_each_command():
 
 
 def test_rules_and_dashboards_are_copies_of_deploy():
-    rules, dashboards = of_kind("everything", "PrometheusRule"), of_kind("everything", "ConfigMap")
+    rules = of_kind("everything", "PrometheusRule")
+    dashboards = of_kind("everything", "ConfigMap")
     base = "https://docs.example/runbooks"
     for path in (ROOT / "deploy" / "prometheus").glob("*.rules.yaml"):
         text = path.read_text().replace("{{ $externalLabels.runbooks }}", base)
@@ -635,14 +640,15 @@ def test_the_expected_numbers_are_those_of_the_values():
     def numbers(documents):
         [rule] = [d for d in documents if d["kind"] == "PrometheusRule" and d["metadata"]["name"].endswith("-expected")]
         rules = rule["spec"]["groups"][0]["rules"]
-        assert all(each["labels"]["namespace"] == "counting" for each in rules)
-        assert all(each["labels"]["release"] == "crowd" for each in rules)
-        began, *rest = rules
-        assert (began["record"], began["expr"]) == ("hubbub:watch:began", "vector(1)")
-        assert {each["record"] for each in rest} == {"hubbub:processes:configured"}
-        after = ' and on () hubbub:watch:began{namespace="counting", release="crowd"} offset 5m'
-        assert all(each["expr"].endswith(after) for each in rest)
-        return {each["labels"]["job"]: each["expr"].removesuffix(after) for each in rest}
+        assert all(rule["labels"]["namespace"] == "counting" for rule in rules)
+        assert all(rule["labels"]["release"] == "crowd" for rule in rules)
+        began, *remaining_rules = rules
+        assert began["record"] == "hubbub:watch:began"
+        assert began["expr"] == "vector(1)"
+        assert {item["record"] for item in remaining_rules} == {"hubbub:processes:configured"}
+        later_offset = ' and on () hubbub:watch:began{namespace="counting", release="crowd"} offset 5m'
+        assert all(item["expr"].endswith(later_offset) for item in remaining_rules)
+        return {item["labels"]["job"]: item["expr"].removesuffix(later_offset) for item in remaining_rules}
 
     least = {"hubbub-worker": "vector(2)", "hubbub-gateway": "vector(3)", "hubbub-board": "vector(2)"}
     assert numbers(rendered("everything")) == least  # the least numbers of the autoscalers
@@ -662,7 +668,8 @@ def test_peers_of_the_gateway_and_the_board_hold_without_peers_of_metrics():
 
 
 def test_the_policy_of_the_topics_job_exists_before_the_job():
-    policy, job = of_kind("everything", "NetworkPolicy")["topics"], of_kind("everything", "Job")["topics"]
+    policy = of_kind("everything", "NetworkPolicy")["topics"]
+    job = of_kind("everything", "Job")["topics"]
     notes = policy["metadata"]["annotations"]
     assert notes["helm.sh/hook"] == job["metadata"]["annotations"]["helm.sh/hook"] == HOOKS
     assert int(notes["helm.sh/hook-weight"]) < int(job["metadata"]["annotations"].get("helm.sh/hook-weight", 0))
@@ -701,7 +708,8 @@ def test_values_reach_the_pods():
     for pod in everything.values():
         [*images] = [container["image"] for container in pod["spec"]["containers"]]
         assert all(re.fullmatch(r"registry.example/hubbub:0.2.0@sha256:[0-9a-f]{64}", image) for image in images)
-    worker, job = everything["worker"], everything["topics"]
+    worker = everything["worker"]
+    job = everything["topics"]
     assert worker["metadata"]["labels"]["example.com/cost"] == "counting"
     assert worker["spec"]["priorityClassName"] == "counting"
     container = worker["spec"]["containers"][0]
@@ -746,8 +754,8 @@ def test_a_package_contains_only_the_files_of_the_chart(tmp_path):
         r"hubbub/(Chart.yaml|values.yaml|values.schema.json|README.md|\.helmignore|templates/.*|files/" + copies + ")"
     )
     assert [file for file in files if not re.fullmatch(pattern, file)] == []
-    again = template(*example("everything"), chart=package)
-    assert documents(again.stdout) == rendered("everything")
+    repeated_documents = template(*example("everything"), chart=package)
+    assert documents(repeated_documents.stdout) == rendered("everything")
 
 
 def test_notes_name_the_board_and_warn_about_tls():

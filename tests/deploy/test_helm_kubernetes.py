@@ -76,10 +76,10 @@ def test_foreign_kinds_fit_their_schemas(name, crds):
 
 def test_a_wrong_foreign_document_is_refused(crds):
     monitor = next(document for document in rendered("everything") if document["kind"] == "PodMonitor")
-    wrong = json.loads(json.dumps(monitor))
-    wrong["spec"]["podMetricsEndpoints"][0]["ports"] = "http"
+    wrong_document = json.loads(json.dumps(monitor))
+    wrong_document["spec"]["podMetricsEndpoints"][0]["ports"] = "http"
     with pytest.raises(jsonschema.ValidationError, match="ports"):
-        jsonschema.validate(wrong, schema_of(crds["PodMonitor"], "v1"))
+        jsonschema.validate(wrong_document, schema_of(crds["PodMonitor"], "v1"))
 
 
 @pytest.fixture
@@ -103,7 +103,8 @@ def test_the_server_accepts_every_document_and_every_pod(name, kubernetes, names
         process = kubernetes.kubectl(*command, stdin=json.dumps(document))
         assert process.returncode == 0, process.stderr
         assert "Warning" not in process.stderr
-        if template := document.get("spec", {}).get("template"):  # no controller creates pods here, so the test does
+        template = document.get("spec", {}).get("template")
+        if template:  # no controller creates pods here, so the test does
             spec = {"restartPolicy": "Always", **template["spec"]}
             metadata = {"name": "pod", "namespace": namespace, "labels": template["metadata"]["labels"]}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

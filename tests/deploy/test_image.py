@@ -52,12 +52,12 @@ def test_the_dockerfile_names_the_version_and_license_of_the_project():
 
 
 def test_the_last_stage_runs_as_an_ordinary_user_without_build_tools():
-    last = DOCKERFILE.split("\nFROM ")[-1]
-    assert re.search(r"^USER (\d+):\1$", last, re.MULTILINE)
+    last_stage = DOCKERFILE.split("\nFROM ")[-1]
+    assert re.search(r"^USER (\d+):\1$", last_stage, re.MULTILINE)
     assert "apt-get" not in DOCKERFILE
-    assert "uninstall --yes --root-user-action=ignore setuptools wheel pip" in last
-    assert re.search(r'^ENTRYPOINT \["hubbub"\]$', last, re.MULTILINE)
-    assert "HEALTHCHECK" in last
+    assert "uninstall --yes --root-user-action=ignore setuptools wheel pip" in last_stage
+    assert re.search(r'^ENTRYPOINT \["hubbub"\]$', last_stage, re.MULTILINE)
+    assert "HEALTHCHECK" in last_stage
 
 
 def context() -> set[str]:
@@ -225,11 +225,11 @@ def test_the_policy_hides_exit_codes_that_a_restart_cannot_fix(policy, code, res
 
 def test_the_policy_lets_a_worker_wait_for_the_formats_version_without_a_limit(kafka, tmp_path):
     """With an end, the policy would turn the exit code 4 into 0, and the engine would never start the worker again."""
-    where = create_topics(kafka)
-    asyncio.run(remove_formats(where))
+    target = create_topics(kafka)
+    asyncio.run(remove_formats(target))
     (tmp_path / "hubbub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hubbub "$@"\n')
     (tmp_path / "hubbub").chmod(0o755)
-    login = {"HUBBUB_KAFKA": where.servers, "HUBBUB_PREFIX": where.prefix, "HUBBUB_PORT": "0"}
+    login = {"HUBBUB_KAFKA": target.servers, "HUBBUB_PREFIX": target.prefix, "HUBBUB_PORT": "0"}
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     environment = {**os.environ, **login, **path, "HUBBUB_QUERIES": str(DEPLOY / "hubbub.toml")}
     short = ["-c", PATIENT, str(POLICY)]

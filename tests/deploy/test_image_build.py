@@ -21,11 +21,11 @@ def image(tmp_path_factory):
     source = folder / "context"
     copy_context(source)
     for instruction, arguments in instructions():
-        rest = arguments
+        remaining_arguments = arguments
         for place, here in PLACES.items():
-            rest = re.sub(rf"{place}\b", str(folder / here), rest)
+            remaining_arguments = re.sub(rf"{place}\b", str(folder / here), remaining_arguments)
         if instruction == "RUN":
-            command = rest.replace("python -m venv", f"{sys.executable} -m venv")
+            command = remaining_arguments.replace("python -m venv", f"{sys.executable} -m venv")
             subprocess.run(["bash", "-euc", command], cwd=folder / "src", check=True, timeout=600)
         elif instruction == "COPY":
             shutil.copytree(source, folder / "src", dirs_exist_ok=True)

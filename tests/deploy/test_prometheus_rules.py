@@ -18,7 +18,8 @@ SEVERITIES = {"critical": "pager", "warning": "operators", "info": "analysts"}
 
 def test_prometheus_accepts_its_configuration(tmp_path):
     shutil.copytree(PROMETHEUS, tmp_path / "prometheus")
-    file, token = tmp_path / "prometheus" / "prometheus.yml", tmp_path / "token"
+    file = tmp_path / "prometheus" / "prometheus.yml"
+    token = tmp_path / "token"
     token.write_text("secret")
     file.write_text(file.read_text().replace("/run/secrets/board-token", str(token)))
     assert "3 rule files found" in output("promtool", "check", "config", "--lint=all", "--lint-fatal", file)
@@ -41,8 +42,8 @@ def test_each_alert_has_a_test_that_fires_and_one_that_does_not():
     outcomes = defaultdict(set)
     for file in TESTS:
         for group in yaml.safe_load(file.read_text())["tests"]:
-            for one in group["alert_rule_test"]:
-                outcomes[one["alertname"]].add(bool(one.get("exp_alerts")))
+            for alert_test in group["alert_rule_test"]:
+                outcomes[alert_test["alertname"]].add(bool(alert_test.get("exp_alerts")))
     assert outcomes == {name: {True, False} for name in ALERTS}
 
 

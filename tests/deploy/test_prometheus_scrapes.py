@@ -226,7 +226,7 @@ def test_a_variable_of_a_dashboard_has_values(deployment):
 def values_of(deployment, selector, label):
     """Return the values of a label that a user can choose."""
     series = deployment.prometheus.query(chosen(selector))
-    return {one["metric"].get(label) for one in series} - {None, ""}
+    return {sample["metric"].get(label) for sample in series} - {None, ""}
 
 
 @pytest.mark.parametrize("job", sorted(RUNNING))

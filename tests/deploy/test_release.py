@@ -11,6 +11,7 @@ import tarfile
 import tomllib
 import zipfile
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_workflows_pin_each_action_and_run_targets_that_exist():
     assert len(workflows) == 2
     for path in workflows:
         jobs = yaml.safe_load(path.read_text())["jobs"].values()
-        steps = [step for job in jobs for step in job["steps"]]
+        steps = [*chain.from_iterable(job["steps"] for job in jobs)]
         assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
         named = {
             name for step in steps for name in re.findall(r"^(?:sudo env .*)?make ([a-z0-9-]+)", step.get("run", ""))
@@ -101,7 +102,9 @@ def test_an_archive_depends_on_the_files_only(tmp_path):
 
 def test_the_settings_of_the_image_are_those_of_the_dockerfile():
     config = configuration(DOCKERFILE, "0" * 40)
-    assert (config["User"], config["Entrypoint"], config["Cmd"]) == ("10001:10001", ["hubbub"], ["--help"])
+    assert config["User"] == "10001:10001"
+    assert config["Entrypoint"] == ["hubbub"]
+    assert config["Cmd"] == ["--help"]
     assert "PATH=/opt/hubbub/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin" in config["Env"]
     assert config["Labels"]["org.opencontainers.image.revision"] == "0" * 40
     assert config["Labels"]["org.opencontainers.image.version"] == re.search("ARG VERSION=(.*)", DOCKERFILE)[1]
@@ -116,7 +119,7 @@ def test_the_statement_names_each_file_and_what_the_build_read(tmp_path):
     assert text["subject"] == [{"name": "hubbub.whl", "digest": {"sha256": sha256(b"wheel").hexdigest()}}]
     materials = text["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert materials[0]["digest"] == {"gitCommit": "0" * 40}
-    assert {"release-requirements.txt", "package-lock.json", "base"} <= {each.get("name") for each in materials}
+    assert {"release-requirements.txt", "package-lock.json", "base"} <= {material.get("name") for material in materials}
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +167,10 @@ def wheel_of(release, part):
 
 @pytest.mark.long
 def test_a_second_build_has_the_same_bytes(release, tmp_path_factory):
-    again = built(tmp_path_factory.mktemp("again"))
-    assert release.keys() == again.keys()
+    repeated_build = built(tmp_path_factory.mktemp("again"))
+    assert release.keys() == repeated_build.keys()
     assert len(release) == len(PLATFORMS) + 5
-    different = [name for name, path in release.items() if path.read_bytes() != again[name].read_bytes()]
+    different = [name for name, path in release.items() if path.read_bytes() != repeated_build[name].read_bytes()]
     assert different == []
 
 
@@ -227,7 +230,8 @@ def test_the_loader_of_musl_loads_the_kernels(release, tmp_path):
     if download.returncode:
         skip(RuntimeError(f"no musl: {download.stderr}"))
     subprocess.run(["dpkg", "-x", next(tmp_path.glob("musl_*.deb")), tmp_path], check=True)
-    source, program = Path(__file__).with_name("musl.c"), tmp_path / "program"
+    source = Path(__file__).with_name("musl.c")
+    program = tmp_path / "program"
     options = ["-target", "x86_64-linux-musl", "-dynamic", "-rdynamic", "-O1"]
     subprocess.run([TOOLS, "-m", "ziglang", "cc", *options, "-o", program, source], check=True, timeout=300)
 

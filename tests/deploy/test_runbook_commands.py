@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,9 +53,9 @@ def words(line):
             pipeline.append([])
         else:
             pipeline[-1].append(word)
-    first, *filters = pipeline
+    program, *filters = pipeline
     assert {part[0] for part in filters} <= FILTERS, line
-    return first[2:] if first[0] == "timeout" else first
+    return program[2:] if program[0] == "timeout" else program
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +88,7 @@ def test_a_command_fits_the_installation(command, release):
         case ["date", "-u", "+%s"]:
             pass
         case ["cat", file]:
-            assert file.removeprefix("deploy/") in {Path(each["file"]).as_posix() for each in SECRETS.values()}
+            assert file.removeprefix("deploy/") in {Path(secret["file"]).as_posix() for secret in SECRETS.values()}
         case _:
             pytest.fail(f"unknown command {command}")
 
@@ -128,9 +129,9 @@ def check_kubectl(words, release):
         pod = release["deployment", words[1].partition("/")[2]]["spec"]["template"]["spec"]
         container = pod["containers"][0]
         environment = {
-            each["name"]: each["value"]
-            for each in container["env"]
-            if "value" in each and not each["name"].endswith("_FILE")
+            variable["name"]: variable["value"]
+            for variable in container["env"]
+            if "value" in variable and not variable["name"].endswith("_FILE")
         }
         if words[3] == "cat":
             mount = next(mount for mount in container["volumeMounts"] if words[4].startswith(mount["mountPath"]))
@@ -152,7 +153,7 @@ def check_inside(component, arguments, environment):
     program, *arguments = arguments
     if program == "hubbub-health":
         assert "hubbub-health" in (ROOT / "deploy" / "Dockerfile").read_text()
-        ports = {port for url in arguments for port in re.findall(r":(\d+)/", url)}
+        ports = set(chain.from_iterable(re.findall(r":(\d+)/", url) for url in arguments))
         assert ports <= {environment["HUBBUB_HEALTH_PORT"]} if ports else component == "worker"
         return
     assert program == "hubbub"
@@ -175,8 +176,8 @@ def outcome(component, arguments, environment):
 def documented_metrics(component):
     """Return the names of the metrics of a process, from docs/metrics.md."""
     parts = re.split(r"^## ", (ROOT / "docs" / "metrics.md").read_text(), flags=re.MULTILINE)
-    own = [part for part in parts if part.startswith(("Every process", component.capitalize()))]
-    return re.findall(r"^\| `(\w+)`", "\n".join(own), re.MULTILINE)
+    own_parts = [part for part in parts if part.startswith(("Every process", component.capitalize()))]
+    return re.findall(r"^\| `(\w+)`", "\n".join(own_parts), re.MULTILINE)
 
 
 def test_no_runbook_asks_a_port_that_compose_does_not_publish():

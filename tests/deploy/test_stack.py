@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from itertools import chain
 
 import dns.message
 import dns.rcode
@@ -63,8 +64,9 @@ def test_each_service_of_a_secured_stack_logs_in_as_a_user_of_its_own(tmp_path):
         service = stack.services[name]
         variables = service["environment"]
         assert variables["HUBBUB_KAFKA"] == "kafka:9094,kafka-2:9094,kafka-3:9094"
-        assert (variables["HUBBUB_KAFKA_SECURITY_PROTOCOL"], variables["HUBBUB_KAFKA_USERNAME"]) == ("SASL_SSL", name)
-        assert [each for each in service["secrets"] if "password" in each] == [password_of(name)]
+        assert variables["HUBBUB_KAFKA_SECURITY_PROTOCOL"] == "SASL_SSL"
+        assert variables["HUBBUB_KAFKA_USERNAME"] == name
+        assert [secret for secret in service["secrets"] if "password" in secret] == [password_of(name)]
         assert commands[0] in (name, "simulate")
     passwords = {(tmp_path / password_of(name)).read_text() for name in USERS}
     assert len(passwords) == len(USERS)
@@ -112,30 +114,32 @@ def test_the_stand_in_refuses_words_that_it_does_not_know(tmp_path):
 
 
 def test_the_short_form_looks_more_often(tmp_path):
-    text, copy = (DEPLOY / "prometheus" / "prometheus.yml").read_text(), tmp_path / "prometheus.yml"
+    text = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    copy = tmp_path / "prometheus.yml"
     copy.write_text(text)
     quicken(copy)
-    before, after = yaml.safe_load(text), yaml.safe_load(copy.read_text())
-    for definition, looks in ((before, "15s"), (after, "5s")):
+    original = yaml.safe_load(text)
+    changed = yaml.safe_load(copy.read_text())
+    for definition, looks in ((original, "15s"), (changed, "5s")):
         assert {definition["global"].pop(name) for name in ("scrape_interval", "evaluation_interval")} == {looks}
         del definition["global"]["scrape_timeout"]
-        sources = [source for job in definition["scrape_configs"] for source in job["dns_sd_configs"]]
+        sources = [*chain.from_iterable(job["dns_sd_configs"] for job in definition["scrape_configs"])]
         assert {source.pop("refresh_interval") for source in sources} == {looks}
-    assert before == after
+    assert original == changed
 
 
 def test_the_short_form_divides_only_the_waits_of_alerts(tmp_path):
     copy = tmp_path / RULES
     copy.write_text((DEPLOY / "prometheus" / RULES).read_text())
     shorten(copy, 12)
-    before, after = (
-        [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    original, changed = (
+        [*chain.from_iterable(group["rules"] for group in yaml.safe_load(text)["groups"])]
         for text in ((DEPLOY / "prometheus" / RULES).read_text(), copy.read_text())
     )
-    assert [seconds(rule.pop("for", "0s")) for rule in before] == [
-        12 * seconds(rule.pop("for", "0s")) for rule in after
+    assert [seconds(rule.pop("for", "0s")) for rule in original] == [
+        12 * seconds(rule.pop("for", "0s")) for rule in changed
     ]
-    assert before == after
+    assert original == changed
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)

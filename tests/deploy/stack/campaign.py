@@ -6,6 +6,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
+from itertools import chain
 
 from tests.deploy.stack import runbook
 from tests.deploy.stack.drills import COMPOSE, SECOND_GATEWAY, Drill
@@ -129,7 +130,7 @@ class Campaign:
             outcomes = runbook.run(self.stack, runbook.commands(drill.alert, "Diagnosis"))
             failures = runbook.failures(outcomes, drill.mute)
             drill.relief(self.stack)
-            lines = [fix for line in runbook.commands(drill.alert, "Mitigation") for fix in drill.fixes(line)]
+            lines = [*chain.from_iterable(drill.fixes(line) for line in runbook.commands(drill.alert, "Mitigation"))]
             repairs = runbook.run(self.stack, lines)
             failures += runbook.failures(repairs, ())
             row.commands = f"{len(outcomes) + len(repairs) - len(failures)} of {len(outcomes) + len(repairs)}"
@@ -171,7 +172,7 @@ class Campaign:
     def _sent(self, drill: Drill) -> dict | None:
         goal = {"alertname": drill.alert, "release": self.stack.project.name, **drill.labels}
         with urllib.request.urlopen(ALERTMANAGER, timeout=10) as answer:
-            return next((each for each in json.load(answer) if goal.items() <= each["labels"].items()), None)
+            return next((alert for alert in json.load(answer) if goal.items() <= alert["labels"].items()), None)
 
     def _print(self) -> None:
         rows = [TITLES, *(row.cells() for row in self.rows)]

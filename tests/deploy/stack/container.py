@@ -130,8 +130,8 @@ class Container:
             again = self.plan.restart in ("always", "unless-stopped") or (self.plan.restart == "on-failure" and code)
             self.state, self.since, self.health = "restarting", time.time(), ""
             pause = FIRST_PAUSE if ran > STABLE else pause
-            until = time.monotonic() + pause
-            while self._on and again and time.monotonic() < until:
+            deadline = time.monotonic() + pause
+            while self._on and again and time.monotonic() < deadline:
                 time.sleep(0.05)
             if not (self._on and again):
                 self.state = "exited"
@@ -151,7 +151,8 @@ class Container:
 
     def _check(self, process: subprocess.Popen) -> None:
         check = self.plan.healthcheck
-        interval, timeout = seconds(check.get("interval", "30s")), seconds(check.get("timeout", "30s"))
+        interval = seconds(check.get("interval", "30s"))
+        timeout = seconds(check.get("timeout", "30s"))
         begin, failures = time.time(), 0
         while process.poll() is None:
             time.sleep(min(interval, 1.0) if self.health == "starting" else interval)
@@ -221,7 +222,8 @@ def seconds(text: str) -> float:
     total, number = 0.0, ""
     for letter in str(text):
         if letter in units:
-            total, number = total + float(number) * units[letter], ""
+            total = total + float(number) * units[letter]
+            number = ""
         else:
             number += letter
     return total + float(number or 0)

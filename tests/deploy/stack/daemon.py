@@ -54,18 +54,18 @@ class Daemon(socketserver.ThreadingUnixStreamServer):
                 raise Refusal(f"no such file or directory: {value}")
         if not words or words[0] not in VERBS:
             raise Refusal(f"unknown docker command: {words}")
-        verb, *rest = words
+        verb, *remaining_words = words
         options: dict[str, str] = {}
-        while rest and rest[0].startswith("-"):
-            option, *rest = rest
+        while remaining_words and remaining_words[0].startswith("-"):
+            option, *remaining_words = remaining_words
             if option not in VERBS[verb]:
                 raise Refusal(f"unknown flag: {option}")
-            options[option] = rest.pop(0) if VERBS[verb][option] else ""
-        services = rest[:1] if verb in ("exec", "run") else rest
+            options[option] = remaining_words.pop(0) if VERBS[verb][option] else ""
+        services = remaining_words[:1] if verb in ("exec", "run") else remaining_words
         for service in services:
             if service not in self.project.services:
                 raise Refusal(f"no such service: {service}")
-        return profile, verb, options, rest
+        return profile, verb, options, remaining_words
 
     def up(self, options, services, profile):
         scale = {}
@@ -100,7 +100,8 @@ class Daemon(socketserver.ThreadingUnixStreamServer):
         while container.state != "exited":
             time.sleep(0.05)
         time.sleep(0.2)  # the last lines of its log
-        output, code = "".join(f"{line}\n" for _, line in container.lines), container.code
+        output = "".join(f"{line}\n" for _, line in container.lines)
+        code = container.code
         if "--rm" in options:
             self.project.remove(container)
         return {"output": output, "code": code}
@@ -121,17 +122,17 @@ class Daemon(socketserver.ThreadingUnixStreamServer):
         lines = []
         for service in services or self.project.services:
             for container in self.project.of(service):
-                entries = [(at, line) for at, line in container.lines if at >= since]
+                entries = [(moment, line) for moment, line in container.lines if moment >= since]
                 tail = int(options.get("--tail", len(entries)))
                 name = container.plan.name.removeprefix(f"{self.project.name}-")
-                lines += [(at, f"{name}  | {line}\n") for at, line in entries[len(entries) - tail :]]
+                lines += [(moment, f"{name}  | {line}\n") for moment, line in entries[len(entries) - tail :]]
         return {"output": "".join(line for _, line in sorted(lines)), "code": 0}
 
     def stats(self, _, services):
         rows = ["NAME   CPU SECONDS   MEM USAGE   PIDS"]
         for service in services or self.project.services:
-            running = [one for one in self.project.of(service) if one.running]
-            rows += ["   ".join((one.plan.name, *usage(one.init))) for one in running]
+            running = [container for container in self.project.of(service) if container.running]
+            rows += ["   ".join((container.plan.name, *usage(container.init))) for container in running]
         return {"output": "".join(f"{row}\n" for row in rows), "code": 0}
 
 
@@ -164,7 +165,8 @@ def usage(number):
             if (folder / "ns" / "pid").readlink() == space:
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
                 ticks += int(fields[11]) + int(fields[12])
-                threads, pages = threads + int(fields[17]), pages + int(fields[21])
+                threads = threads + int(fields[17])
+                pages = pages + int(fields[21])
         except OSError:  # it has just ended
             continue
     return f"{ticks / 100:.1f}", f"{pages * 4096 / 2**20:.0f}MiB", str(threads)

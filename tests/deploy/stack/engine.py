@@ -4,6 +4,7 @@ import os
 import re
 import threading
 import time
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -47,17 +48,17 @@ class Project:
 
     def addresses(self, name: str) -> list[str]:
         """Return the addresses of the running containers of a service."""
-        return [one.address for one in self.of(name) if one.running]
+        return [container.address for container in self.of(name) if container.running]
 
     def of(self, service: str) -> list[Container]:
-        return [one for one in self.containers.values() if one.plan.service == service]
+        return [container for container in self.containers.values() if container.plan.service == service]
 
     def one_offs(self, service: str) -> list[Container]:
         """Return the containers of `docker compose run`."""
-        return [one for one in self.of(service) if not one.plan.name.rpartition("-")[2].isdigit()]
+        return [container for container in self.of(service) if not container.plan.name.rpartition("-")[2].isdigit()]
 
     def replicas(self, service: str) -> list[Container]:
-        return [one for one in self.of(service) if one.plan.name.rpartition("-")[2].isdigit()]
+        return [container for container in self.of(service) if container.plan.name.rpartition("-")[2].isdigit()]
 
     def first(self, service: str, index: int = 1) -> Container:
         """Return the running container of a service with a number."""
@@ -78,9 +79,9 @@ class Project:
     def _ordered(self, names: list[str]) -> list[str]:
         result: list[str] = []
         for name in names:
-            for each in [*self._ordered([*self.services[name].get("depends_on", {})]), name]:
-                if each not in result:
-                    result.append(each)
+            for needed in [*self._ordered([*self.services[name].get("depends_on", {})]), name]:
+                if needed not in result:
+                    result.append(needed)
         return result
 
     def up(self, services: list[str], profile: str | None = None, scale: dict[str, int] | None = None) -> None:
@@ -170,8 +171,8 @@ class Project:
 
     def stop(self, services: list[str]) -> None:
         """Stop services, all of their containers at a time."""
-        stopping = [one for name in services or self.services for one in self.replicas(name)]
-        threads = [threading.Thread(target=one.stop) for one in stopping]
+        stopping = [*chain.from_iterable(self.replicas(name) for name in services or self.services)]
+        threads = [threading.Thread(target=container.stop) for container in stopping]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -185,14 +186,14 @@ class Project:
 
     def _wait(self, service: str, condition: str, patience: float = 180.0) -> None:
         """Wait until the containers of a service fulfil a condition of `depends_on`."""
-        until = time.monotonic() + patience
-        while time.monotonic() < until:
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
             ones = self.replicas(service)
-            if condition == "service_completed_successfully" and all(one.state == "exited" for one in ones):
-                if all(one.code == 0 for one in ones):
+            if condition == "service_completed_successfully" and all(container.state == "exited" for container in ones):
+                if all(container.code == 0 for container in ones):
                     return
                 raise Refusal(f'service "{service}" didn\'t complete successfully: exit {ones[0].code}')
-            if condition == "service_healthy" and ones and all(one.health == "healthy" for one in ones):
+            if condition == "service_healthy" and ones and all(container.health == "healthy" for container in ones):
                 return
             if condition == "service_started":
                 return

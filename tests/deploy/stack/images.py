@@ -70,10 +70,10 @@ def hubbub() -> Image:
 
     Its programs are those that the first stage has built, or those of this virtual environment.
     """
-    last = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[-1]
-    variables = dict(pair.split("=", 1) for pair in re.search(r"^ENV (.*)$", last, re.MULTILINE)[1].split())
+    last_stage = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").split("\nFROM ")[-1]
+    variables = dict(pair.split("=", 1) for pair in re.search(r"^ENV (.*)$", last_stage, re.MULTILINE)[1].split())
     variables["PATH"] = variables["PATH"].replace("$PATH", PATH)
-    check = re.search(r"^HEALTHCHECK (.*) CMD \[(.*)\]$", last, re.MULTILINE)
+    check = re.search(r"^HEALTHCHECK (.*) CMD \[(.*)\]$", last_stage, re.MULTILINE)
     options = dict(option.lstrip("-").split("=") for option in check[1].split())
     built = os.environ.get(BUILT)
     programs = {
@@ -83,12 +83,12 @@ def hubbub() -> Image:
         "/opt/hubbub/bin/restart-policy": (DEPLOY / "restart-policy.sh").read_text(),
     }
     return Image(
-        user=int(re.search(r"^USER (\d+):", last, re.MULTILINE)[1]),
-        entrypoint=shlex.split(re.search(r"^ENTRYPOINT \[(.*)\]$", last, re.MULTILINE)[1]),
+        user=int(re.search(r"^USER (\d+):", last_stage, re.MULTILINE)[1]),
+        entrypoint=shlex.split(re.search(r"^ENTRYPOINT \[(.*)\]$", last_stage, re.MULTILINE)[1]),
         files={} if built else programs,
         folders={"/opt/hubbub": Path(built, "opt", "hubbub")} if built else {},
         environment=variables,
-        folder=re.search(r"^WORKDIR (.*)$", last, re.MULTILINE)[1],
+        folder=re.search(r"^WORKDIR (.*)$", last_stage, re.MULTILINE)[1],
         healthcheck={"test": ["CMD", *shlex.split(check[2])], **{k.replace("-", "_"): v for k, v in options.items()}},
     )
 
@@ -140,7 +140,8 @@ def alertmanager() -> Image:
 
 def clock() -> Path:
     """Compile the library that gives a program another clock, and return its path."""
-    compiler, library = shutil.which("cc"), ROOT / "build" / "clock.so"
+    compiler = shutil.which("cc")
+    library = ROOT / "build" / "clock.so"
     if compiler is None:
         skip(RuntimeError("no C compiler, which the drill of a clock needs"))
     source = Path(__file__).with_name("clock.c")

@@ -75,7 +75,8 @@ def copy(outside: socket.socket, inside: socket.socket) -> None:
         selector.register(inside, selectors.EVENT_READ, outside)
         while True:
             for key, _ in selector.select():
-                if not (data := key.fileobj.recv(65536)):
+                data = key.fileobj.recv(65536)
+                if not data:
                     return
                 key.data.sendall(data)
 

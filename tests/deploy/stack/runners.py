@@ -36,13 +36,24 @@ class Processes:
     name = "processes in namespaces of their own (no runc)"
 
     def start(self, container):
-        root, folder = container.root, container.plan.image.folder
+        root = container.root
+        folder = container.plan.image.folder
         command = [
             program("nsenter"),
             f"--net=/run/netns/{container.plan.name}",
-            *("unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"),
-            *(f"--root={root}", f"--wd={folder}", "--mount-proc"),
-            *("sh", "-c", 'echo "$0" > /proc/sys/kernel/hostname && exec "$@"', container.plan.name),
+            "unshare",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            f"--root={root}",
+            f"--wd={folder}",
+            "--mount-proc",
+            "sh",
+            "-c",
+            'echo "$0" > /proc/sys/kernel/hostname && exec "$@"',
+            container.plan.name,
             *restricted(container),
             *container.plan.command,
         ]
@@ -53,7 +64,8 @@ class Processes:
         children = Path(f"/proc/{parent}/task/{parent}/children")
         for _ in range(500):
             try:
-                if numbers := children.read_text().split():
+                numbers = children.read_text().split()
+                if numbers:
                     return int(numbers[0])
             except FileNotFoundError:
                 break
@@ -86,7 +98,8 @@ class Runc(Processes):
     name = "containers of runc"
 
     def start(self, container):
-        bundle, number = container.folder / "bundle", container.folder / "pid"
+        bundle = container.folder / "bundle"
+        number = container.folder / "pid"
         bundle.mkdir(exist_ok=True)
         number.unlink(missing_ok=True)
         (bundle / "config.json").write_text(json.dumps(specification(container)))

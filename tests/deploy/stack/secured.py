@@ -7,6 +7,7 @@ of the brokers is for Kafka's own tools, as the runbooks call them.
 import asyncio
 import secrets
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,13 @@ def password_of(name: str) -> str:
     return f"kafka-password-{name}"
 
 
-def broker(first: dict[str, Any], number: int, name: str) -> dict[str, Any]:
+def broker(settings: dict[str, Any], number: int, name: str) -> dict[str, Any]:
     """Return the service of a broker, made from the one of compose.yaml."""
-    copies = {key: "3" for key in first["environment"] if key.endswith("REPLICATION_FACTOR")}
-    insync = {key: "2" for key in first["environment"] if key.endswith("MIN_ISR")}
-    environment = first["environment"] | copies | insync | {
+    copies = {key: "3" for key in settings["environment"] if key.endswith("REPLICATION_FACTOR")}
+    insync = {key: "2" for key in settings["environment"] if key.endswith("MIN_ISR")}
+    environment = settings["environment"] | copies | insync | {
         "KAFKA_NODE_ID": str(number),
-        "KAFKA_CONTROLLER_QUORUM_VOTERS": ",".join(f"{n}@{each}:{VOTES}" for n, each in enumerate(BROKERS, 1)),
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": ",".join(f"{n}@{broker}:{VOTES}" for n, broker in enumerate(BROKERS, 1)),
         "KAFKA_LISTENERS": f"PLAINTEXT://:{PLAIN},LOGIN://:{LOGIN},CONTROLLER://:{VOTES}",
         "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{name}:{PLAIN},LOGIN://{name}:{LOGIN}",
         "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_SSL",
@@ -85,19 +86,19 @@ def broker(first: dict[str, Any], number: int, name: str) -> dict[str, Any]:
         "KAFKA_MIN_INSYNC_REPLICAS": "2",
         "KAFKA_HEAP_OPTS": "-Xms256m -Xmx256m -Djava.security.auth.login.config=/run/secrets/kafka-login",
     }  # fmt: skip
-    test = [word.replace(f"kafka:{PLAIN}", f"{name}:{PLAIN}") for word in first["healthcheck"]["test"]]
-    return first | {
+    test = [word.replace(f"kafka:{PLAIN}", f"{name}:{PLAIN}") for word in settings["healthcheck"]["test"]]
+    return settings | {
         "environment": environment,
         "volumes": [f"{name}:/var/lib/kafka/data"],
         "secrets": ["kafka-ca", "kafka-login", name],
-        "healthcheck": first["healthcheck"] | {"test": test},
+        "healthcheck": settings["healthcheck"] | {"test": test},
     }
 
 
 def login(name: str) -> dict[str, str]:
     """Return the variables with which a service logs in."""
     return {
-        "HUBBUB_KAFKA": ",".join(f"{each}:{LOGIN}" for each in BROKERS),
+        "HUBBUB_KAFKA": ",".join(f"{broker}:{LOGIN}" for broker in BROKERS),
         "HUBBUB_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
         "HUBBUB_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512",
         "HUBBUB_KAFKA_USERNAME": name,
@@ -119,7 +120,7 @@ async def _allow(prefix: str) -> None:
     kafka = Kafka(f"kafka:{PLAIN}", prefix)
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         for name, commands in USERS.items():
-            for right in {right for command in commands for right in RIGHTS[command]}:
+            for right in set(chain.from_iterable(RIGHTS[command] for command in commands)):
                 resource = f"{prefix}*" if right.of == ALL else prefix + right.of
                 answer = await admin._send_request(
                     CreateAclsRequest(*entry(name, right.operation, right.kind, resource))

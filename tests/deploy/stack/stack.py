@@ -65,7 +65,8 @@ class Stack:
         if factor != 1:
             shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
             quicken(self.folder / "deploy" / "prometheus" / "prometheus.yml")
-        self.with_logins, self.secrets = with_logins, self.folder / "deploy" / "secrets"
+        self.with_logins = with_logins
+        self.secrets = self.folder / "deploy" / "secrets"
         change = secure(self.secrets) if with_logins else None
         self._resolve_names()
         self.network = Network(self.addresses)
@@ -103,7 +104,7 @@ class Stack:
         """Return the addresses of a service in the project of the client. `NAME.PROJECT` is that of another project."""
         service, _, of = name.partition(".")
         for project in self.projects:
-            inside = any(client == one.address for one in project.containers.values())
+            inside = any(client == container.address for container in project.containers.values())
             if project.name == of or (not of and inside):
                 return project.addresses(service)
         return [] if of else self.project.addresses(service)  # this program is outside
@@ -144,7 +145,7 @@ class Stack:
     def ready(self) -> bool:
         """Whether no container is unhealthy, and Prometheus reaches every process."""
         ones = [one for project in self.projects for one in project.containers.values() if one.state != "exited"]
-        if any(one.health not in ("", "healthy") for one in ones):
+        if any(container.health not in ("", "healthy") for container in ones):
             return False
         try:
             targets = self.get("/api/v1/targets?state=active")["data"]["activeTargets"]
