@@ -199,7 +199,8 @@ class Load(Writer):
             reports = np.full((n, 1), self._bucket(), np.uint8)
         else:
             reports = query.oracle.perturb(self.rng.integers(0, query.oracle.size, n), self.rng)
-        what, group = self.random.random(), self.random.choice([0, 1, 1, 2, 2, 2, 3, 200])
+        what = self.random.random()
+        group = self.random.choice([0, 1, 1, 2, 2, 2, 3, 200])
         if what < 0.02:
             kinds = hostile.frames(query, pane, reports, self.random, self.partitions)
             kind = self.random.choice([*kinds])
@@ -334,7 +335,7 @@ def campaign(
         end = time.monotonic() + settle
         while True:
             published = asyncio.run(read_published(kafka, partitions))
-            published = {key: each for key, each in published.items() if not key.startswith(STRANGERS.encode())}
+            published = {key: record for key, record in published.items() if not key.startswith(STRANGERS.encode())}
             if least.keys() <= published.keys() or time.monotonic() > end:
                 break
             time.sleep(1)

@@ -121,9 +121,9 @@ class Soak:
         async with self._producer() as producer:
             for second in range(begin, begin + seconds, STEP):
                 sendings = []
-                for at in range(second, second + STEP):
-                    sendings += await self._send(producer, self._frames(at), 1000 * at)
-                    sendings += await self._send(producer, [TICK] * PARTITIONS, 1000 * at + 900)
+                for number in range(second, second + STEP):
+                    sendings += await self._send(producer, self._frames(number), 1000 * number)
+                    sendings += await self._send(producer, [TICK] * PARTITIONS, 1000 * number + 900)
                 await asyncio.gather(*sendings)
                 await asyncio.sleep(1)
                 await asyncio.to_thread(until, self.follows, 120)
@@ -145,12 +145,12 @@ class Soak:
         kafka = self.place.kafka
         return started(AIOKafkaProducer(**client_arguments(kafka), acks="all", linger_ms=20), kafka)
 
-    def _frames(self, at):
+    def _frames(self, second):
         """Yield the frame of a second for each partition."""
-        query = self.queries["page" if at % 60 else "site"]
+        query = self.queries["page" if second % 60 else "site"]
         for _ in range(PARTITIONS):
             reports = query.oracle.perturb(self.rng.integers(0, 32, 20) ** 2 // 32, self.rng)
-            yield encode(query.digest, at // query.pane * query.pane, reports)
+            yield encode(query.digest, second // query.pane * query.pane, reports)
 
     async def _send(self, producer, values, ms):
         topic = self.place.kafka.topic(REPORTS)
@@ -181,7 +181,7 @@ def growth(lines):
     """Return by how much the second half exceeds the first, if by over a tenth and 8 MiB."""
     half = len(lines) // 2
     most = {name: [max(line[name] for line in part) for part in (lines[:half], lines[half:])] for name in lines[0]}
-    return {name: after - before for name, (before, after) in most.items() if after > 1.1 * before + 8}
+    return {name: later - earlier for name, (earlier, later) in most.items() if later > 1.1 * earlier + 8}
 
 
 def main() -> int:
@@ -191,7 +191,8 @@ def main() -> int:
     options = parser.parse_args()
     live = options.live is not None
     with Cluster(1) as cluster, tempfile.TemporaryDirectory() as folder:
-        soak, began = Soak(cluster, Path(folder), live=live), time.monotonic()
+        soak = Soak(cluster, Path(folder), live=live)
+        began = time.monotonic()
         try:
             asyncio.run(
                 soak.live(int(60 * options.live)) if live else soak.simulated(int(options.days * DAY) // HOUR * HOUR)

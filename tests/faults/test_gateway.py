@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,12 +78,13 @@ class Load:
             connection.close()
 
     def values(self, groups):
-        return [value for group in groups for value in range(group, group + GROUP)]
+        return [*chain.from_iterable(range(group, group + GROUP) for group in groups)]
 
 
 def counts(site):
     """Return how often each value is in the finals, from their unbiased shares."""
-    oracle, total = site.queries["numbers"].oracle, np.zeros(VALUES, int)
+    oracle = site.queries["numbers"].oracle
+    total = np.zeros(VALUES, int)
     for versions in site.finals().values():
         [text] = versions
         record = orjson.loads(text)
@@ -94,7 +96,8 @@ def counts(site):
 
 @pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_reports_with_a_key_are_counted_once_if_gateways_are_killed(kafka, tmp_path, kills):
-    rng, ports = random.Random(kills), [free_port(), free_port()]
+    rng = random.Random(kills)
+    ports = [free_port(), free_port()]
     with Site(kafka, tmp_path, QUERIES) as site:
         worker = site.start().ready()
         start = [lambda port=port: Gateway(site, "--rate", "max", "--port", str(port)) for port in ports]
@@ -131,7 +134,8 @@ def test_acknowledged_reports_survive_a_kafka_that_stops_for_twenty_seconds(kafk
     queries = QUERIES.replace('"15s"', '"60s"')
     with Site(kafka, tmp_path, queries) as site, Gateway(site, "--rate", "max") as gateway:
         gateway.ready()
-        load, keyless = Load(site, [gateway.port]), Load(site, [gateway.port], has_keys=False)
+        load = Load(site, [gateway.port])
+        keyless = Load(site, [gateway.port], has_keys=False)
         keyless.groups = iter(range(VALUES // 2, VALUES, GROUP))
         load.groups = iter(range(0, VALUES // 2, GROUP))
         with ThreadPoolExecutor(8) as pool:
@@ -144,8 +148,8 @@ def test_acknowledged_reports_survive_a_kafka_that_stops_for_twenty_seconds(kafk
             assert memory(gateway) - resident < 64 << 20
             kafka.heal()
             gateway.ready()
-            before = len(load.accepted)
-            until(lambda: len(load.accepted) > before + 5)
+            earlier_count = len(load.accepted)
+            until(lambda: len(load.accepted) > earlier_count + 5)
             load.ending.set()
             keyless.ending.set()
             for client in clients:
