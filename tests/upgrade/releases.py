@@ -18,7 +18,7 @@ RELEASES = tomllib.loads((ROOT / "tests" / "upgrade" / "releases.toml").read_tex
 CACHE = ROOT / "build" / "releases"
 VENDOR = Path("aggregator/board/static/vendor")
 """The charts of the page, which a build would fetch."""
-TREE = ("aggregator", "hubbub", "oracles", "producers", *("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"))
+TREE = ("aggregator", "hubbub", "oracles", "producers", "pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 
 
 def released(name):
@@ -57,7 +57,8 @@ def other_build(name, version):
 def _installed(name, source):
     """Build a wheel of a source tree and unpack it, once for each name. It counts with NumPy, to save a compilation."""
     CACHE.mkdir(parents=True, exist_ok=True)
-    target, half = CACHE / name, CACHE / f"{name}.half"
+    target = CACHE / name
+    half = CACHE / f"{name}.half"
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if target.exists():

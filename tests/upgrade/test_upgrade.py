@@ -85,35 +85,35 @@ def run_old(folder, place, *arguments):
     return result.returncode, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("name", [name for name, each in RELEASES.items() if each["formats"] < NEWEST])
+@pytest.mark.parametrize("name", [name for name, release in RELEASES.items() if release["formats"] < NEWEST])
 def test_an_upgrade_under_load_loses_nothing_and_appends_no_version(name, kafka, tmp_path, capsys):
     folder = installed(lambda: released(name))
     old = {"PYTHONPATH": str(folder)}
-    where = kafka.kafka(f"u{uuid.uuid4().hex}.")
-    with Upgraded(kafka, tmp_path, PAGE + OTHERS, kafka=where) as place:
+    target = kafka.kafka(f"u{uuid.uuid4().hex}.")
+    with Upgraded(kafka, tmp_path, PAGE + OTHERS, kafka=target) as place:
         code, output = run_old(folder, place, "topics", "--partitions", "2")
         assert code == 0, output
-        arguments = ["--kafka", where.servers, "--prefix", where.prefix, "--partitions", "2"]
+        arguments = ["--kafka", target.servers, "--prefix", target.prefix, "--partitions", "2"]
         arguments += ["--queries", str(place.file)]
         with load(place, place.queries.values()):
             workers = [place.start(**old).ready() for _ in range(2)]
             time.sleep(4)
-            before = definition_records(place)
+            earlier_records = definition_records(place)
             assert topics.main([*arguments, "--raise-formats"]) == 4
             assert "Stop all workers first (2 in the group: faust-" in capsys.readouterr().err
             workers[0].stop()
             workers[1].kill()
             time.sleep(2)
             assert topics.main(arguments) == 4, "a newer command that is run by mistake"
-            assert asyncio.run(formats_record.look_up(where)) == Formats()
+            assert asyncio.run(formats_record.look_up(target)) == Formats()
             until(lambda: topics.main([*arguments, "--raise-formats"]) == 0)
-            assert asyncio.run(formats_record.look_up(where)) == Formats(NEWEST, release())
+            assert asyncio.run(formats_record.look_up(target)) == Formats(NEWEST, release())
             new = [place.start().ready() for _ in range(2)]
             time.sleep(4)
         finals = check_numbers(place)
-        assert definition_records(place) == before
+        assert definition_records(place) == earlier_records
         assert len(finals) > 60
-        flags = {flag for each in finals.values() for flag in orjson.loads(each)["quality"]["flags"]}
+        flags = {flag for final in finals.values() for flag in orjson.loads(final)["quality"]["flags"]}
         assert not {"partial", "incomplete"} & flags
         assert all(worker.running for worker in new)
 
@@ -155,7 +155,7 @@ def test_two_builds_of_one_formats_version_roll_both_ways_under_load_with_a_chan
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", [name for name, each in RELEASES.items() if each["formats"] < NEWEST])
+@pytest.mark.parametrize("name", [name for name, release in RELEASES.items() if release["formats"] < NEWEST])
 def test_the_way_back_to_a_lower_formats_version_is_a_count_from_nothing(name, kafka, tmp_path):
     """The steps of docs/life.md. The older release counts every report of the log."""
     folder = installed(lambda: released(name))
@@ -164,7 +164,7 @@ def test_the_way_back_to_a_lower_formats_version_is_a_count_from_nothing(name, k
             worker = place.start().ready()
             time.sleep(5)
             worker.stop()
-            names = {place.kafka.topic(each) for each in topic_names() if each != "reports"}
+            names = {place.kafka.topic(name) for name in topic_names() if name != "reports"}
             delete(place.kafka, names)
             code, output = run_old(folder, place, "topics", "--partitions", "2")
             assert code == 0, output
