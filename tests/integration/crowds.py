@@ -97,7 +97,8 @@ def coverage(record, counts, independent=None):
     With `independent`, the number of independent reports, the intervals come from it and the record's shares, p and q.
     """
     order = [int(value) for value in record["values"]]
-    low, high = np.array(record["low"]), np.array(record["high"])
+    low = np.array(record["low"])
+    high = np.array(record["high"])
     if independent is not None:
         low, high = interval(record, independent)
     true = counts[order] / counts.sum()
@@ -106,6 +107,7 @@ def coverage(record, counts, independent=None):
 
 def interval(record, independent):
     """Return the 95% intervals by the formulas, from the shares, p and q of a record."""
-    p, q = record["oracle"]["p"], record["oracle"]["q"]
+    p = record["oracle"]["p"]
+    q = record["oracle"]["q"]
     noise = Noise(q * (1 - q) / (independent * (p - q) ** 2), (1 - p - q) / (independent * (p - q)))
     return [np.clip(bound, 0.0, 1.0) for bound in noise.interval(np.array(record["shares"]["unbiased"]))]

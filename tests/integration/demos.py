@@ -52,7 +52,8 @@ class Running:
         """Read its output until a line matches."""
         for text in self.process.stdout:
             self.output += text
-            if match := re.search(pattern, text):
+            match = re.search(pattern, text)
+            if match:
                 return match
         pytest.fail(f"{pattern!r} was not printed: {self.output}")
 
@@ -68,8 +69,8 @@ class Running:
         """Wait until all processes of the demo are gone. Return its exit code."""
         self.output += self.process.stdout.read()
         code = self.process.wait()
-        until = time.monotonic() + 10.0
-        while time.monotonic() < until and (processes(self.folder) or list(self.folder.iterdir())):
+        deadline = time.monotonic() + 10.0
+        while time.monotonic() < deadline and (processes(self.folder) or list(self.folder.iterdir())):
             time.sleep(0.1)
         assert processes(self.folder) == {}
         assert list(self.folder.iterdir()) == []

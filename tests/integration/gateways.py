@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from hashlib import sha256
 from http.client import HTTPConnection, HTTPSConnection
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -110,7 +111,7 @@ class Gateway:
     def metric(self, name, **labels):
         """Return the sum of a metric over all samples with these labels."""
         text = self.ask("GET", "/metrics").body.decode()
-        samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+        samples = [*chain.from_iterable(family.samples for family in text_string_to_metric_families(text))]
         return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
 
     def ready(self):

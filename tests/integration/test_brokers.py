@@ -47,11 +47,12 @@ async def receive(where, topic, count):
 
 def test_a_broker_carries_a_frame_of_a_mebibyte(broker):
     async def run():
-        where, topic = broker.kafka(), f"large-{uuid.uuid4().hex}"
-        await create(where, topic, **{"max.message.bytes": str(2 * MIB)})
+        target = broker.kafka()
+        topic = f"large-{uuid.uuid4().hex}"
+        await create(target, topic, **{"max.message.bytes": str(2 * MIB)})
         frame = os.urandom(MIB)
-        await send(where, topic, [frame])
-        [record] = await receive(where, topic, 1)
+        await send(target, topic, [frame])
+        [record] = await receive(target, topic, 1)
         assert record.value == frame
 
     asyncio.run(run())
@@ -59,10 +60,11 @@ def test_a_broker_carries_a_frame_of_a_mebibyte(broker):
 
 def test_kafka_sets_the_time_of_the_log_and_tansu_does_not(broker):
     async def run():
-        where, topic = broker.kafka(), f"time-{uuid.uuid4().hex}"
-        await create(where, topic, **{"message.timestamp.type": "LogAppendTime"})
-        await send(where, topic, [b"forged"], timestamp=1_000_000_000_000)
-        [record] = await receive(where, topic, 1)
+        target = broker.kafka()
+        topic = f"time-{uuid.uuid4().hex}"
+        await create(target, topic, **{"message.timestamp.type": "LogAppendTime"})
+        await send(target, topic, [b"forged"], timestamp=1_000_000_000_000)
+        [record] = await receive(target, topic, 1)
         return record.timestamp
 
     at = asyncio.run(run())
@@ -91,9 +93,9 @@ def test_a_login_works_and_its_password_is_never_shown(kafka, monkeypatch):
 
 
 def test_the_error_names_a_wrong_password(kafka, caplog):
-    wrong = Kafka(kafka.scram, "hubbub.", False, "SASL_PLAINTEXT", "SCRAM-SHA-512", USER, "wrong-secret")
+    wrong_kafka = Kafka(kafka.scram, "hubbub.", False, "SASL_PLAINTEXT", "SCRAM-SHA-512", USER, "wrong-secret")
     with pytest.raises(KafkaUnreachable, match=r"(?i)authentication") as refused:
-        asyncio.run(create(wrong, "never"))
+        asyncio.run(create(wrong_kafka, "never"))
     assert "wrong-secret" not in str(refused.value) + caplog.text
 
 
@@ -101,8 +103,8 @@ def test_kafka_starts_again_if_another_process_takes_its_port(kafka):
     cluster = Cluster()
     with socket.create_server(("127.0.0.1", cluster.nodes[0].controller)) as listener, cluster:
         assert cluster.nodes[0].controller != listener.getsockname()[1]
-        where, topic = cluster.kafka(), "taken"
-        asyncio.run(create(where, topic))
+        target, topic = cluster.kafka(), "taken"
+        asyncio.run(create(target, topic))
 
 
 def test_the_embedded_broker_starts_and_stops_in_async_code():
@@ -133,9 +135,9 @@ def test_no_broker_and_no_folder_remains_after_a_killed_process(kind, request):
         bootstrap, folder = parent.stdout.readline().split()
         assert embedded_broker.answers(bootstrap, 1, lambda: True)
         parent.kill()
-    until = time.monotonic() + 20
+    deadline = time.monotonic() + 20
     while Path(folder).exists() or embedded_broker.answers(bootstrap, 0.1, lambda: True):
-        assert time.monotonic() < until, "the broker outlived its parent"
+        assert time.monotonic() < deadline, "the broker outlived its parent"
         time.sleep(0.05)
 
 
@@ -144,9 +146,10 @@ def test_three_brokers_allow_the_loss_and_the_freeze_of_one(cluster):
     patient = {"enable_idempotence": True, "request_timeout_ms": 5000, "metadata_max_age_ms": 5000}
 
     async def run():
-        where, topic = cluster.kafka(), f"three-{uuid.uuid4().hex}"
-        await create(where, topic, 3, **{"min.insync.replicas": "2"})
-        async with started(AIOKafkaProducer(**client_arguments(where), **patient), where) as producer:
+        target = cluster.kafka()
+        topic = f"three-{uuid.uuid4().hex}"
+        await create(target, topic, 3, **{"min.insync.replicas": "2"})
+        async with started(AIOKafkaProducer(**client_arguments(target), **patient), target) as producer:
             await producer.send_and_wait(topic, b"all")
             cluster.kill(0)
             await producer.send_and_wait(topic, b"one killed")
@@ -154,6 +157,6 @@ def test_three_brokers_allow_the_loss_and_the_freeze_of_one(cluster):
             cluster.freeze(1)
             await producer.send_and_wait(topic, b"one frozen")
             cluster.resume(1)
-        return [record.value for record in await receive(where, topic, 3)]
+        return [record.value for record in await receive(target, topic, 3)]
 
     assert asyncio.run(run()) == [b"all", b"one killed", b"one frozen"]

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from contextlib import contextmanager
+from itertools import chain, product
 
 import orjson
 import pytest
@@ -42,8 +43,9 @@ def crowd(place, texts):
             now = int(time.time())
             frames = [
                 (partition, place.encode(query, values, pane))
-                for query in queries.values()
-                for partition, values, pane in ((0, [0, 0, 1], now), (1, [1, 2], now), (0, [2], now - 3))
+                for query, (partition, values, pane) in product(
+                    queries.values(), ((0, [0, 0, 1], now), (1, [1, 2], now), (0, [2], now - 3))
+                )
             ]
             place.send(*frames)
 
@@ -65,7 +67,7 @@ def place(kafka, tmp_path):
 def versions_of(place, name):
     """Return the versions of a query in their order."""
     versions = place.definitions().versions.values()
-    return [version for one in versions if one.query.name == name for version in one.versions]
+    return [version for history in versions if history.query.name == name for version in history.versions]
 
 
 def wait_for_version(place, name, count):
@@ -100,14 +102,14 @@ def check_audit(place, since, capsys):
 
 def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
     with crowd(place, [PAGE, PAGE + SITE]):
-        one, two = (place.start().ready() for _ in range(2))
+        one, second_worker = (place.start().ready() for _ in range(2))
         place.wait_for_ticks()
         place.define(PATIENT + SITE)
         version = wait_for_version(place, "site", 1)
         assert version.first > 0
         assert len(wait_for_version(place, "page", 2).query.windows) == 2
         place.file.write_text("[queries.page")
-        until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, two)))
+        until(lambda: all(worker.total("hubbub_definitions_refused") for worker in (one, second_worker)))
         place.define(PAGE)  # it lacks a query that nobody retires
         one.signal(signal.SIGHUP)
         until(lambda: "active queries are missing (1): site" in one.log_text)
@@ -121,7 +123,7 @@ def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
     check_audit(place, version.first, capsys)
     assert {record.key.decode().partition("|")[0] for record in place.read("estimates")} == {"page", "site"}
     assert one.running
-    assert two.running
+    assert second_worker.running
 
 
 def test_no_fetch_waits_before_a_read_of_the_topic(place, monkeypatch):
@@ -145,7 +147,7 @@ def test_no_fetch_waits_before_a_read_of_the_topic(place, monkeypatch):
     idle, versions = asyncio.run(run())
     assert any("Offset" in name for name in idle)
     assert not [name for name in idle if "Fetch" in name]
-    assert [one.query.name for one in versions.versions.values()] == ["page"]
+    assert [version.query.name for version in versions.versions.values()] == ["page"]
 
 
 def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(place):
@@ -153,13 +155,13 @@ def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(place):
     definition = make_table(domain={"file": "/etc/passwd"}, pane="1s")
     for value in (b"{", orjson.dumps({"query": "page", "retired": False, "definition": definition})):
         place.send((0, value, b"0011223344556677|v0"), topic="queries")
-    one = place.start().ready()
-    assert one.total("hubbub_definitions_unread") == 1
-    assert "unreadable records of the topic queries are skipped (1)" in one.log_text
-    assert "a file is not allowed here" in one.log_text
+    worker = place.start().ready()
+    assert worker.total("hubbub_definitions_unread") == 1
+    assert "unreadable records of the topic queries are skipped (1)" in worker.log_text
+    assert "a file is not allowed here" in worker.log_text
     place.send((0, place.frame("page", [0, 1])))
     place.send((0, None, b"0011223344556677|v0"), topic="queries")
-    until(lambda: not one.total("hubbub_definitions_unread"))
+    until(lambda: not worker.total("hubbub_definitions_unread"))
     verdict = place.verdict()
     assert verdict.exact, verdict
     assert verdict.reports == 2
@@ -169,14 +171,14 @@ def test_a_file_without_an_active_query_is_exit_code_2_and_the_error_names_it(pl
     place.define(PAGE + SITE)
     place.define_in_topic(place.queries)
     place.define(PAGE)
-    one = place.start()
-    assert one.wait() == 2
-    assert "active queries are missing (1): site" in one.log_text
-    assert "--retire site" in one.log_text
+    worker = place.start()
+    assert worker.wait() == 2
+    assert "active queries are missing (1): site" in worker.log_text
+    assert "--retire site" in worker.log_text
     assert not any(version.retired for version in versions_of(place, "site"))
-    two = place.start("--retire", "site", "--retire", "page").ready()
+    second_worker = place.start("--retire", "site", "--retire", "page").ready()
     assert [version.retired for version in versions_of(place, "site")] == [False, True]
-    assert "cannot retire page" in two.log_text
+    assert "cannot retire page" in second_worker.log_text
 
 
 def test_a_worker_with_an_older_revision_follows_the_topic_and_logs_it(place):
@@ -200,7 +202,7 @@ def test_rolling_restarts_of_three_workers_under_load(place):
         nonlocal workers, number
         number += 1
         place.define(f"revision = {number}\n{text}")
-        options = [option for name in retire for option in ("--retire", name)]
+        options = [*chain.from_iterable(("--retire", name) for name in retire)]
         for index in range(len(workers)):
             workers[index].stop()
             if index == 1:  # one that was not there in time comes back with the file of before

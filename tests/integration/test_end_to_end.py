@@ -6,6 +6,7 @@ panes. Checks of coverage fail once in a million times. Other checks state how o
 
 import signal
 import time
+from itertools import chain
 
 import pytest
 
@@ -94,7 +95,7 @@ class Run:
         ]
         pane = int(time.time()) + 8
         self._kill_and_restart(*publishers, pane)
-        assert [each.wait() for each in crowds] == [0, 0, 0]
+        assert [crowd.wait() for crowd in crowds] == [0, 0, 0]
         self.verdict = verdict_through(place, max(time.time(), pane + 1))
         digest = place.queries["sent"].digest
         self.sent = [frame for part in place.log() for *_, data in part if (frame := decode(data)).digest == digest]
@@ -143,7 +144,8 @@ def test_finals_are_byte_for_byte_those_of_the_log(ran):
 
 
 def test_every_answer_is_counted_in_its_pane(ran):
-    records, panes = finals(ran.place, "site", "tumbling", 1), ran.truth["site"]
+    records = finals(ran.place, "site", "tumbling", 1)
+    panes = ran.truth["site"]
     assert sum(counts.sum() for counts in panes.values()) == SITE * SECONDS
     assert {end - 1: total(record) for end, record in records.items()} == {p: c.sum() for p, c in panes.items()}
 
@@ -174,20 +176,21 @@ def test_metrics_show_the_coverage_and_error_of_a_simulation(ran):
 def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, size):
     """This checks one window of each kind, because the others repeat its noise."""
     panes = ran.truth["habit"]
-    first, last = min(panes), max(panes) + 1
+    first_pane, last = min(panes), max(panes) + 1
     records = finals(ran.place, "habit", kind, size)
-    record = records[last if kind == "all" else min(end for end in records if end - size >= first)]
+    record = records[last if kind == "all" else min(end for end in records if end - size >= first_pane)]
     repeats = (size or SECONDS) // PERIOD
     counts = counts_of(panes, record)
     assert record["n"] == counts.sum() == HABIT * PERIOD * repeats
-    begins, ends = record["window"]["start"], record["window"]["end"]
+    begins = record["window"]["start"]
+    ends = record["window"]["end"]
     periods = -(-ends // PERIOD) - begins // PERIOD
     assert repeats <= periods <= repeats + 1, "aligned periods"
     assert record["n_independent"] == record["n"] // periods
     assert coverage(record, counts).is_right, coverage(record, counts)
     assert coverage(record, counts, record["n_independent"]) == coverage(record, counts)
-    narrow = coverage(record, counts, record["n"])
-    assert not narrow.is_right, narrow
+    narrow_coverage = coverage(record, counts, record["n"])
+    assert not narrow_coverage.is_right, narrow_coverage
 
 
 def test_a_publisher_that_is_killed_and_started_again_counts_once(ran):
@@ -200,7 +203,8 @@ def test_a_publisher_that_is_killed_and_started_again_counts_once(ran):
 def test_poison_is_flagged_and_nothing_else(ran):
     """An attack on a window of 80,000 reports is missed once in 1e20. Two of a million honest windows are flagged."""
     panes = ran.truth["attacked"]
-    begins, ends = min(panes) + HONEST, max(panes) + 1
+    begins = min(panes) + HONEST
+    ends = max(panes) + 1
     honest, attack = [], []
     for end, record in finals(ran.place, "attacked", "tumbling", 2).items():
         flags = record["quality"]["flags"]
@@ -246,4 +250,4 @@ def test_an_outage_of_the_broker_loses_nothing(kafka, tmp_path, away, lateness):
 
 def fresh(place):
     """Whether the log has reports of the pane before this one."""
-    return any(decode(data).pane >= time.time() - 2 for part in place.log() for _, _, data in part)
+    return any(decode(data).pane >= time.time() - 2 for _, _, data in chain.from_iterable(place.log()))

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import json
+from itertools import chain
 
 import orjson
 import polars as pl
@@ -18,13 +19,20 @@ from tests.brokers import create_topics
 @pytest.fixture(scope="module")
 def crowd_records(tansu):
     """Return topics with the records of two crowds, some of them repeated, and with invalid records."""
-    crowd, other = Crowd(HOMEPAGE, clients=2_000), Crowd(PROFILE, clients=2_000)
-    messages = [message for _ in range(7) for message in crowd.next()]
+    crowd = Crowd(HOMEPAGE, clients=2_000)
+    other = Crowd(PROFILE, clients=2_000)
+    messages = [*chain.from_iterable(crowd.next() for _ in range(7))]
     kafka = in_thread(lambda: create_topics(tansu))
     strange = [("estimates", b"x", b"{}"), ("estimates", b"x", None), crowd.provisional()]
     publish(
         kafka,
-        [*definition_messages(), *messages, *messages[:5], *strange, *[m for _ in range(2) for m in other.next()]],
+        [
+            *definition_messages(),
+            *messages,
+            *messages[:5],
+            *strange,
+            *chain.from_iterable(other.next() for _ in range(2)),
+        ],
     )
     return kafka, messages
 
@@ -51,7 +59,8 @@ def test_a_table_holds_every_value_of_every_final_once(crowd_records):
 
 
 def test_times_kinds_and_attributes_select_records(place):
-    since, until = START + 3 * PANE, START + 5 * PANE
+    since = START + 3 * PANE
+    until = START + 5 * PANE
     table = hubbub.read(place.servers, "homepage", prefix=place.prefix, since=since, until=until, kind="tumbling")
     assert sorted(set(table["end"])) == [START + 3 * PANE, START + 4 * PANE]
     profile = hubbub.read(place.servers, "profile", prefix=place.prefix)

@@ -35,15 +35,15 @@ def as_before(monkeypatch):
 
 def test_the_fetcher_returns_three_values_of_a_source_and_whole_records_of_other_topics(broker):
     async def run():
-        where = broker.kafka(f"t{uuid.uuid4().hex}.")
-        topics = [where.topic(REPORTS), where.topic("other")]
+        target = broker.kafka(f"t{uuid.uuid4().hex}.")
+        topics = [target.topic(REPORTS), target.topic("other")]
         faust_patches.install(topics[0])
-        async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
+        async with started(AIOKafkaAdminClient(**client_arguments(target)), target) as admin:
             await admin.create_topics([NewTopic(topic, 1, 1) for topic in topics])
-        async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
+        async with started(AIOKafkaProducer(**client_arguments(target)), target) as producer:
             for topic in topics:
                 await producer.send_and_wait(topic, b"hello", timestamp_ms=1_700_000_000_000)
-        async with started(AIOKafkaConsumer(**client_arguments(where)), where) as consumer:
+        async with started(AIOKafkaConsumer(**client_arguments(target)), target) as consumer:
             consumer.assign([TopicPartition(topic, 0) for topic in topics])
             await consumer.seek_to_beginning()
             async with asyncio.timeout(20):
@@ -51,24 +51,25 @@ def test_the_fetcher_returns_three_values_of_a_source_and_whole_records_of_other
 
     (_, other), values = asyncio.run(run())
     [bare] = [record for record in values if isinstance(record, tuple)]
-    [whole] = [record for record in values if not isinstance(record, tuple)]
+    [whole_record] = [record for record in values if not isinstance(record, tuple)]
     assert bare == (0, 1_700_000_000_000, b"hello")
-    assert (whole.topic, whole.value) == (other, b"hello")
+    assert whole_record.topic == other
+    assert whole_record.value == b"hello"
 
 
 def test_a_consumer_without_a_committed_offset_does_not_seek(broker):
     """Otherwise reading would start at the offset of the group, not at the offset of the table."""
 
     async def run():
-        where = broker.kafka(f"t{uuid.uuid4().hex}.")
-        topic = where.topic("some")
-        async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
+        target = broker.kafka(f"t{uuid.uuid4().hex}.")
+        topic = target.topic("some")
+        async with started(AIOKafkaAdminClient(**client_arguments(target)), target) as admin:
             await admin.create_topics([NewTopic(topic, 1, 1)])
-        async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
+        async with started(AIOKafkaProducer(**client_arguments(target)), target) as producer:
             for _ in range(3):
                 await producer.send_and_wait(topic, b"hello")
-        group = AIOKafkaConsumer(**client_arguments(where), group_id=where.prefix, enable_auto_commit=False)
-        async with started(group, where) as consumer:
+        group = AIOKafkaConsumer(**client_arguments(target), group_id=target.prefix, enable_auto_commit=False)
+        async with started(group, target) as consumer:
             tp = TopicPartition(topic, 0)
             consumer.assign([tp])
             consumer.seek(tp, 1)
@@ -81,20 +82,20 @@ def test_a_consumer_without_a_committed_offset_does_not_seek(broker):
 
 def test_a_new_member_gets_all_partitions_after_the_others_ended_together(tansu, tmp_path):
     """The leader ends before it knows that the other has left, so a rebalance is going on."""
-    where = create_topics(tansu, 2)
-    topic = where.topic(REPORTS)
+    target = create_topics(tansu, 2)
+    topic = target.topic(REPORTS)
 
     def member():
         patience = {"session_timeout_ms": 2000, "heartbeat_interval_ms": 1500}
-        return AIOKafkaConsumer(topic, **client_arguments(where), group_id=where.prefix, **patience)
+        return AIOKafkaConsumer(topic, **client_arguments(target), group_id=target.prefix, **patience)
 
     async def run():
-        build_app(where, 2, 1 << 20)  # it patches aiokafka
-        leader, other, following = member(), member(), member()
+        build_app(target, 2, 1 << 20)  # it patches aiokafka
+        leader, other_member, following = member(), member(), member()
         async with asyncio.timeout(30):
             await leader.start()
-            await other.start()
-            await other.stop()
+            await other_member.start()
+            await other_member.stop()
             await leader.stop()
             try:
                 await following.start()

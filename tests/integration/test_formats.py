@@ -72,7 +72,7 @@ def test_a_new_prefix_gets_the_newest_version_and_a_second_run_keeps_it(broker):
 
 def test_topics_raises_a_lower_version_only_if_asked_and_changes_nothing_else(place, capsys):
     set_formats(place, None)
-    before = place.read("queries", 1)
+    earlier_records = place.read("queries", 1)
     for more in ([], ["--dry-run"]):
         assert topics.main(where(place.kafka, "--partitions", "2", *more)) == 4
         output = capsys.readouterr()
@@ -81,7 +81,7 @@ def test_topics_raises_a_lower_version_only_if_asked_and_changes_nothing_else(pl
         assert output.out == ""
     assert raise_formats(place, "--dry-run") == 0
     assert "would raise" in capsys.readouterr().out
-    assert len(place.read("queries", 1)) == len(before)
+    assert len(place.read("queries", 1)) == len(earlier_records)
     assert raise_formats(place) == 0
     assert f"raised {place.kafka.topic('queries')}: formats from version 1 to {NEWEST}" in capsys.readouterr().out
     assert present(place) == Formats(NEWEST, release())
@@ -136,10 +136,10 @@ def test_a_worker_waits_for_the_version_and_exits_with_4_if_it_does_not_come(pla
 
 
 def test_a_running_worker_exits_with_4_once_the_version_is_higher_and_names_the_release(place):
-    one = place.start().ready()
+    worker = place.start().ready()
     set_formats(place, HIGHER)
-    assert one.wait() == 4
-    assert "install release 9.1.0" in one.log_text
+    assert worker.wait() == 4
+    assert "install release 9.1.0" in worker.log_text
     two = place.start()
     assert two.wait() == 4
     assert "install release 9.1.0" in two.log_text
@@ -147,7 +147,8 @@ def test_a_running_worker_exits_with_4_once_the_version_is_higher_and_names_the_
 
 def test_a_worker_waits_for_older_workers_at_the_start(place):
     older = older_worker(place)
-    hasty, patient = place.start("--upgrade-patience", "1"), place.start()
+    hasty = place.start("--upgrade-patience", "1")
+    patient = place.start()
     assert hasty.wait() == 4
     assert f"workers of an older release are in the group (1): faust-{release()} at 127.0.0.1" in hasty.log_text
     until(lambda: "waiting: workers of an older release" in patient.log_text)
@@ -156,10 +157,10 @@ def test_a_worker_waits_for_older_workers_at_the_start(place):
 
 
 def test_a_running_worker_looks_at_the_group_at_each_rebalance(place):
-    one = place.start("--upgrade-patience", "2").ready()
+    worker = place.start("--upgrade-patience", "2").ready()
     older_worker(place)
-    assert one.wait() == 4
-    assert "Stop them first" in one.log_text
+    assert worker.wait() == 4
+    assert "Stop them first" in worker.log_text
 
 
 def test_readers_exit_with_4_at_a_higher_version(place, capsys, tmp_path):

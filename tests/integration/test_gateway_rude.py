@@ -50,9 +50,9 @@ def test_endless_headers_do_not_close_the_port(site):
     with site.gateway("--connections", "20", patch=HASTY) as gateway, ExitStack() as stack:
         body = site.some_frame()
         starts = [(), (b"P",), (HEAD,), (HEAD, b"X-A: 1\r\n")]
-        slow = [stack.enter_context(connect(gateway, *starts[i % 4])) for i in range(20)]
+        slow_connections = [stack.enter_context(connect(gateway, *starts[i % 4])) for i in range(20)]
         assert gateway.post(body).status == 202
-        for connection in slow:
+        for connection in slow_connections:
             assert rest(connection) == b""
         assert gateway.metric("hubbub_gateway_connections_refused") >= 1
         assert gateway.metric("hubbub_gateway_connections") == 1
@@ -77,7 +77,7 @@ def test_the_gateway_gives_up_bombs_and_endless_bodies_in_bounded_memory(site):
     objects = gzip.compress(b"[" + b"{}," * (1 << 20) + b"{}]")
     with site.gateway() as gateway:
         assert gateway.post(site.some_frame()).status == 202
-        before = peak(gateway)
+        earlier_peak = peak(gateway)
         assert gateway.post(bomb, Content_Encoding="gzip").status == 413
         assert gateway.post(brackets, kind="application/json", Content_Encoding="gzip").status == 400
         assert gateway.post(objects, kind="application/json", Content_Encoding="gzip").status == 413
@@ -88,7 +88,7 @@ def test_the_gateway_gives_up_bombs_and_endless_bodies_in_bounded_memory(site):
             except OSError:
                 pass
             assert rest(connection)[:13] in (b"HTTP/1.1 413 ", b"")
-        assert peak(gateway) - before < 40 << 20
+        assert peak(gateway) - earlier_peak < 40 << 20
         assert gateway.post(site.some_frame()).status == 202
         assert gateway.metric("hubbub_gateway_held_bytes") == 0
 
@@ -104,14 +104,16 @@ def test_the_memory_of_concurrent_bodies_is_bounded(site):
         with connect(gateway, HEAD, b"Content-Length: 98\r\n\r\n", bytes(90)):
             until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 90)
             answer = gateway.post(site.some_frame())
-            assert (answer.status, answer.body["counted"]) == (503, "none")
+            assert answer.status == 503
+            assert answer.body["counted"] == "none"
         until(lambda: gateway.metric("hubbub_gateway_held_bytes") == 0)
         assert gateway.post(site.some_frame()).status == 202
 
 
 def test_one_token_that_keeps_the_gateway_decoding_is_refused_beside_an_honest_one(site):
     """Ten thousand frames in 2 kB, against a quota of three reports."""
-    digest, pane = site.queries["numbers"].digest, now()
+    digest = site.queries["numbers"].digest
+    pane = now()
     bomb = gzip.compress(b"[" + b",".join([encode_json(digest, pane, site.reports("numbers", 1))] * 10_000) + b"]")
     greedy, honest = (short_lived("site", bytes.fromhex(KEY), int(time.time()) + 600) for _ in range(2))
     with site.gateway_with_tokens("--work", "100") as gateway, ThreadPoolExecutor(4) as pool:
@@ -138,13 +140,13 @@ def certificate(folder, name):
     files = [folder / f"{name}.{path.name}" for path in pair]
     command = ("openssl", "req", "-x509", "-nodes", *curve, "-days", "2", *subject)
     subprocess.run([*command, "-out", str(files[0]), "-keyout", str(files[1])], check=True, capture_output=True)
-    for new, path in zip(files, pair, strict=True):
-        path.write_bytes(new.read_bytes())
+    for file, path in zip(files, pair, strict=True):
+        path.write_bytes(file.read_bytes())
     return ssl.create_default_context(cafile=str(files[0]))
 
 
 def test_the_gateway_follows_its_certificate_and_ignores_a_pair_that_does_not_match(site):
-    first = certificate(site.folder, "first")
+    first_certificate = certificate(site.folder, "first")
     files = ("--tls-cert", str(site.folder / "cert.pem"), "--tls-key", str(site.folder / "key.pem"))
     with site.gateway(*files) as gateway:
 
@@ -155,11 +157,11 @@ def test_the_gateway_follows_its_certificate_and_ignores_a_pair_that_does_not_ma
                 return False
 
         assert gateway.scheme == "https"
-        assert trusted(first)
+        assert trusted(first_certificate)
         key = (site.folder / "key.pem").read_bytes()
         second = certificate(site.folder, "second")
         until(lambda: trusted(second))
-        assert not trusted(first)
+        assert not trusted(first_certificate)
         (site.folder / "key.pem").write_bytes(key)
         until(lambda: "keeping the previous content" in gateway.log_text)
         assert trusted(second)
@@ -174,10 +176,10 @@ def test_the_gateway_follows_its_tokens_and_queries(site):
         site.tokens.write_text("nonsense")
         until(lambda: "keeping the previous content" in gateway.log_text)
         assert gateway.post(site.some_frame(), OTHER).status == 202
-        before = site.some_frame()
+        earlier_frame = site.some_frame()
         site.define(NUMBERS.replace("60000", "50000"))
         until(lambda: gateway.post(site.some_frame(), OTHER).status == 202)
-        assert gateway.post(before, OTHER).body["reason"] == "unknown_query"
+        assert gateway.post(earlier_frame, OTHER).body["reason"] == "unknown_query"
         [query] = gateway.ask("GET", "/v1/queries", Authorization=f"Bearer {OTHER}").body["queries"]
         assert query["domain"] == 50000
 

@@ -65,8 +65,8 @@ class Relay(Cluster):
         if key == VERSIONS and self.hides:
             (count,) = struct.unpack_from(">i", body, 6)
             rows = [body[10 + 6 * i : 16 + 6 * i] for i in range(count)]
-            others = [row for row in rows if struct.unpack_from(">h", row)[0] != JOIN]
-            body = body[:6] + struct.pack(">i", len(others)) + b"".join(others) + body[10 + 6 * count :]
+            other_rows = [row for row in rows if struct.unpack_from(">h", row)[0] != JOIN]
+            body = body[:6] + struct.pack(">i", len(other_rows)) + b"".join(other_rows) + body[10 + 6 * count :]
         return body
 
 

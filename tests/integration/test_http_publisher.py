@@ -78,7 +78,8 @@ asyncio.run(run())
 def test_reports_count_once_if_publisher_and_gateway_are_killed(site):
     """The gateway dies before, during and after the sending, and the publisher in the middle of it."""
     port = str(free_port())
-    url, queue = f"http://127.0.0.1:{port}", site.folder / "queue"
+    url = f"http://127.0.0.1:{port}"
+    queue = site.folder / "queue"
     command = [sys.executable, "-c", SENDER, url, str(queue), str(site.file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as sender:
         assert sender.stdout.readline() == "0\n"  # nobody listens yet
@@ -127,7 +128,8 @@ def test_the_queue_is_bounded_and_a_final_refusal_raises_once(site):
 
 def test_reports_beyond_a_quota_are_given_back_and_the_next_pane_goes_on(site):
     async def run(gateway):
-        query, pane = site.queries["numbers"], int(time.time()) // 60 * 60
+        query = site.queries["numbers"]
+        pane = int(time.time()) // 60 * 60
         async with publisher(site, gateway, token=OTHER) as there:
             await there.put(query, site.reports("numbers", 10), at=pane)
             await there.flush()

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from itertools import product
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -44,12 +45,14 @@ def test_brokers_answer_a_request_for_topic_ids_that_aiokafka_lacks(place):
 
 @pytest.mark.parametrize("name", [REPORTS, SNAPSHOTS])
 def test_a_topic_that_was_created_again_stops_the_worker_even_if_it_is_longer(place, name):
-    one = place.start().ready()
+    worker = place.start().ready()
     place.send((0, place.frame("page", [0, 1])))
-    until(lambda: one.total("hubbub_reports_total"))
-    assert one.stop() == 0
+    until(lambda: worker.total("hubbub_reports_total"))
+    assert worker.stop() == 0
     recreate(place.kafka, name, place.partitions)
-    place.send(*[(p, place.frame("page", [0])) for p in range(2) for _ in range(40)])  # longer than what was counted
+    place.send(
+        *[(p, place.frame("page", [0])) for p, _ in product(range(2), range(40))]
+    )  # longer than what was counted
     two = place.start()
     assert two.wait() == 4
     assert f"{place.kafka.topic(name)} was deleted and created again since it was counted" in two.log_text
@@ -57,14 +60,14 @@ def test_a_topic_that_was_created_again_stops_the_worker_even_if_it_is_longer(pl
 
 
 def test_more_partitions_stop_the_worker(place):
-    one = place.start().ready()
+    worker = place.start().ready()
 
     async def add_partition(admin):
         await admin.create_partitions({place.kafka.topic(REPORTS): NewPartitions(3)})
 
     administer(place.kafka, add_partition)
-    assert one.wait() == 4
-    assert "another --prefix" in one.log_text
+    assert worker.wait() == 4
+    assert "another --prefix" in worker.log_text
 
 
 async def send_with_time(place, partition, frame, ms):
@@ -75,13 +78,13 @@ async def send_with_time(place, partition, frame, ms):
 
 
 def test_a_record_without_a_log_time_stops_workers_until_it_is_deleted(place):
-    one = place.start().ready()
+    worker = place.start().ready()
     place.send((0, place.frame("page", [0, 1])))
-    until(lambda: one.total("hubbub_reports_total"))
+    until(lambda: worker.total("hubbub_reports_total"))
     change_settings(place.kafka, REPORTS, {TIMESTAMP: "CreateTime"})
     offset = asyncio.run(send_with_time(place, 0, place.frame("page", [2]), int(time.time() * 1000) + 600_000))
-    assert one.wait() == 4
-    assert f"partition 0, offset {offset}: the record has no log time" in one.log_text
+    assert worker.wait() == 4
+    assert f"partition 0, offset {offset}: the record has no log time" in worker.log_text
     change_settings(place.kafka, REPORTS, {TIMESTAMP: "LogAppendTime"})
     two = place.start()
     assert two.wait() == 4
@@ -95,8 +98,8 @@ def test_a_record_without_a_log_time_stops_workers_until_it_is_deleted(place):
 
 
 def test_a_log_ahead_of_the_clock_of_the_worker_is_logged(place):
-    one = place.start(patch=SLOW).ready()
+    worker = place.start(patch=SLOW).ready()
     place.send((0, place.frame("page", [0])))
-    until(lambda: any(ahead > 590 for _, ahead in one.metrics()["hubbub_clock_ahead_seconds"]))
-    [event, *_] = [event for event in one.events() if event["level"] == "critical"]
+    until(lambda: any(ahead > 590 for _, ahead in worker.metrics()["hubbub_clock_ahead_seconds"]))
+    [event, *_] = [event for event in worker.events() if event["level"] == "critical"]
     assert "ahead of this machine's" in event["message"]
