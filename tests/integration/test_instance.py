@@ -56,17 +56,18 @@ def check(place, reports):
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_a_process_that_comes_back_under_its_name_changes_nothing_in_the_group(place, end):
-    one, other = start(place, patch=SLOW).ready(), start(place, "two", SLOW).ready()
+    worker = start(place, patch=SLOW).ready()
+    second_worker = start(place, "two", SLOW).ready()
     until(lambda: len(group(place)) == 2)
-    until(lambda: generations(one) and generations(one)[-1] == generations(other)[-1])
-    before = generations(one)[-1]
+    until(lambda: generations(worker) and generations(worker)[-1] == generations(second_worker)[-1])
+    earlier_generation = generations(worker)[-1]
     send(place, 20)
-    one.signal(end)
-    assert one.wait() == (0 if end == signal.SIGTERM else -signal.SIGKILL)
+    worker.signal(end)
+    assert worker.wait() == (0 if end == signal.SIGTERM else -signal.SIGKILL)
     send(place)
-    again = start(place, patch=SLOW).ready()
-    assert generations(again) == [before]
-    assert generations(other)[-1] == before, "nobody else took its partitions"
+    returned = start(place, patch=SLOW).ready()
+    assert generations(returned) == [earlier_generation]
+    assert generations(second_worker)[-1] == earlier_generation, "nobody else took its partitions"
     check(place, 126)
 
 
@@ -88,13 +89,13 @@ def test_the_older_of_two_processes_with_one_name_ends_and_counts_nothing_more(p
 
 
 def test_a_process_whose_session_ended_joins_again_if_its_name_is_free(place):
-    one = start(place).ready()
-    one.signal(signal.SIGSTOP)
+    worker = start(place).ready()
+    worker.signal(signal.SIGSTOP)
     until(lambda: not group(place))
     send(place)
-    one.signal(signal.SIGCONT)
-    until(lambda: one.running and len(generations(one)) > 1)
-    one.ready()
+    worker.signal(signal.SIGCONT)
+    until(lambda: worker.running and len(generations(worker)) > 1)
+    worker.ready()
     check(place, 6)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from itertools import product
 
 import numpy as np
 import orjson
@@ -30,11 +31,11 @@ def test_writes_larger_than_one_request_are_acknowledged(kafka, count, size):
     """Each record has another partition. One request for all would exceed socket.request.max.bytes."""
 
     async def run():
-        async with Outbox(where) as outbox, asyncio.timeout(60):
+        async with Outbox(target) as outbox, asyncio.timeout(60):
             acks = [await outbox.send(SNAPSHOTS, b"k", bytes(size), partition=p) for p in range(count)]
             return await asyncio.gather(*acks)
 
-    where = create_topics(kafka, count)
+    target = create_topics(kafka, count)
     assert len(asyncio.run(run())) == count
 
 
@@ -61,13 +62,13 @@ def test_a_split_state_is_read_by_the_next_worker(kafka, tmp_path):
     with Place(kafka, tmp_path, text, sizes=sizes(load_text(tmp_path, text))) as place:
         worker = place.start(patch=SMALL_PARTS).ready()
         for _ in range(3):
-            place.send(*[(p, place.frame(name, [0, 1])) for p in range(2) for name in ("page", "site")])
+            place.send(*[(p, place.frame(name, [0, 1])) for p, name in product(range(2), ("page", "site"))])
             time.sleep(1)
         assert place.verdict().exact
         until(lambda: {b"page", b"site"} <= split_states(place))
         worker.kill()
         place.start(patch=SMALL_PARTS).ready()
-        place.send(*[(p, place.frame(name, [2])) for p in range(2) for name in ("page", "site")])
+        place.send(*[(p, place.frame(name, [2])) for p, name in product(range(2), ("page", "site"))])
         verdict = place.verdict()
         assert verdict.exact, verdict
         assert {len(versions) for versions in place.finals().values()} == {1}
@@ -100,19 +101,19 @@ def test_a_state_that_its_topic_refuses_only_repeats_finals_after_a_restart(kafk
     text = PAGE + PAGE.replace("page", "site") + 'windows = ["all"]'
     with Place(kafka, tmp_path, text, sizes=sizes(load_text(tmp_path, text))) as place:
         worker = place.start(patch=GREAT).ready()
-        place.send(*[(p, place.frame(name, [0, 1])) for p in range(2) for name in ("page", "site")])
+        place.send(*[(p, place.frame(name, [0, 1])) for p, name in product(range(2), ("page", "site"))])
         assert place.verdict().exact
         until(lambda: worker.total("hubbub_states_too_large_total", query="page"))
         assert not worker.total("hubbub_states_too_large_total", query="site")
         assert "State of query page is too large to store" in worker.log_text
         records = worker.total("hubbub_records_total", query="page", final="true")
         worker.kill()
-        again = place.start().ready()
-        place.send(*[(p, place.frame(name, [2])) for p in range(2) for name in ("page", "site")])
+        successor = place.start().ready()
+        place.send(*[(p, place.frame(name, [2])) for p, name in product(range(2), ("page", "site"))])
         verdict = place.verdict()
         assert verdict.exact, verdict
         assert verdict.reports == 6
-        until(lambda: again.total("hubbub_records_total", query="page", final="true") > records)
+        until(lambda: successor.total("hubbub_records_total", query="page", final="true") > records)
         states = {record.key.split(b"|")[1] for record in place.read("snapshots") if record.key.startswith(b"state")}
         assert place.queries["page"].digest.hex().encode() in states, "this one is of a size that fits"
 
@@ -128,7 +129,8 @@ def test_a_query_with_every_value_proved_has_finals_and_a_state(kafka, tmp_path,
     text = make_text("page", EVERY, domain=size, lateness=f"{lateness}s")
     (tmp_path / "sizes.toml").write_text(text)
     with Place(kafka, tmp_path, text, sizes=sizes(load(tmp_path / "sizes.toml").values())) as place:
-        query, worker = place.queries["page"], place.start().ready()
+        query = place.queries["page"]
+        worker = place.start().ready()
         reports = query.oracle.perturb(np.repeat(np.arange(size), count), np.random.default_rng(1))
         pane = int(time.time()) // 5 * 5
         frames = [
@@ -141,10 +143,10 @@ def test_a_query_with_every_value_proved_has_finals_and_a_state(kafka, tmp_path,
         assert 7 * MIB < len(value) <= 8 * MIB
         assert record["n"] == len(reports)
         assert record["quality"]["flags"] == ["cut"]
-        until(lambda: any(one.key.startswith(b"state") for one in place.read("snapshots")))
+        until(lambda: any(record.key.startswith(b"state") for record in place.read("snapshots")))
         assert not worker.total("hubbub_states_too_large_total")
         worker.kill()
-        again = place.start().ready()
+        successor = place.start().ready()
         place.send((0, place.frame("page", [0])))
-        until(lambda: again.running and len(place.finals()) > len(finals))
+        until(lambda: successor.running and len(place.finals()) > len(finals))
         assert {len(versions) for versions in place.finals().values()} == {1}

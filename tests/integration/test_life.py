@@ -55,11 +55,12 @@ def test_the_user_and_the_authority_of_kafka_change_under_load(secured_kafka, tm
 
         authorities = tmp_path / "authorities.pem"
         authorities.write_bytes(secured_kafka.authority.cert_pem.bytes() + trustme.CA().cert_pem.bytes())
-        before, after = login("before"), login("after")
+        earlier_login = login("before")
+        later_login = login("after")
         with load(place, place.queries.values()):
-            workers = [place.start(**before).ready() for _ in range(2)]
-            roll(**after)
-            roll(**{**after, "HUBBUB_KAFKA_CA_FILE": str(authorities)})
+            workers = [place.start(**earlier_login).ready() for _ in range(2)]
+            roll(**later_login)
+            roll(**{**later_login, "HUBBUB_KAFKA_CA_FILE": str(authorities)})
             time.sleep(3)
         assert check(place).reports > 50
         assert all(worker.running for worker in workers)
@@ -125,7 +126,8 @@ def test_the_token_of_a_board_changes_by_a_restart(kafka, tmp_path):
 def test_an_old_query_file_comes_back_with_a_higher_revision(kafka, tmp_path):
     """With its own revision workers ignore it. A query that it lacks stays until somebody names it."""
     with Place(kafka, tmp_path, f"revision = 1\n{PATIENT}") as place:
-        worker, before = place.start().ready(), place.queries
+        worker = place.start().ready()
+        earlier_queries = place.queries
         place.define(f"revision = 2\n{PATIENT}{NEW}")
         worker.signal(signal.SIGHUP)
         until(lambda: "new" in place.definitions().active)
@@ -138,7 +140,7 @@ def test_an_old_query_file_comes_back_with_a_higher_revision(kafka, tmp_path):
             assert worker.stop() == 0
             place.start("--retire", "new").ready()
             assert {"page"} == place.definitions().active.keys()
-        assert place.queries == before
+        assert place.queries == earlier_queries
         assert check(place).reports > 10
 
 
@@ -157,8 +159,8 @@ def test_a_query_file_takes_a_new_edition_without_a_new_version(kafka, tmp_path,
                 place.define(text)
                 workers[-1].stop()
                 workers.append(place.start().ready())
-        versions = {one.query.name: one.versions for one in place.definitions().versions.values()}
-        assert {name: len(each) for name, each in versions.items()} == {"page": 1, "new": 1}
+        versions = {version.query.name: version.versions for version in place.definitions().versions.values()}
+        assert {name: len(version) for name, version in versions.items()} == {"page": 1, "new": 1}
         noises = {name: query.noise for name, query in place.definitions().active.items()}
         assert noises["page"] != noises["new"]
         assert check(place).reports > 10

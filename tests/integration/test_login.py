@@ -43,7 +43,8 @@ async def brokers_of(kafka):
 @pytest.mark.parametrize("how", WAYS)
 def test_each_login_works(secured_kafka, how, in_place, monkeypatch):
     kafka = where(secured_kafka.login(how))
-    topic, frame = f"login-{uuid.uuid4().hex}", os.urandom(500_000)
+    topic = f"login-{uuid.uuid4().hex}"
+    frame = os.urandom(500_000)
     for name in ("AIOKafkaProtocol", "AIOKafkaConnection"):
         monkeypatch.setattr(conn, name, getattr(conn, name))
     if in_place:
@@ -88,12 +89,12 @@ def test_each_connection_reads_the_token_again(secured_kafka):
     login = secured_kafka.login("token")
     kafka = where(login)
     token = Path(login["HUBBUB_KAFKA_OAUTH_TOKEN_FILE"])
-    good = token.read_text()
+    good_token = token.read_text()
     asyncio.run(brokers_of(kafka))
     token.write_text("e30.e30.\n")
     with pytest.raises(KafkaUnreachable):
         asyncio.run(brokers_of(kafka))
-    token.write_text(good)
+    token.write_text(good_token)
     asyncio.run(brokers_of(kafka))
 
 
@@ -110,8 +111,9 @@ def test_tokens_of_a_command_expire_under_load_and_nothing_is_lost(secured_kafka
         with load(place, place.queries.values()), Gateway(place, "--port", "0", **login) as gateway:
             worker = place.start(**login).ready()
             gateway.ready()
-            first, answers = len(runs.read_text()), set()
-            while len(runs.read_text()) < first + 3:
+            runs_before = len(runs.read_text())
+            answers = set()
+            while len(runs.read_text()) < runs_before + 3:
                 answers.add(gateway.post(place.frame("page", [0, 1])).status)
                 time.sleep(0.1)
         place.sent_at = time.time()

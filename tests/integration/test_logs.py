@@ -24,10 +24,10 @@ def test_every_command_logs_an_outage_in_a_few_lines(tmp_path):
             for server in worker, board, gateway:
                 server.ready()
             assert crowd.address
-            before = [process.log_text for process in running]
+            texts_before = [process.log_text for process in running]
             broker.stop()
             time.sleep(5)  # two hundred lines of aiokafka's own
-            for command, process, earlier in zip(commands, running, before, strict=True):
+            for command, process, earlier in zip(commands, running, texts_before, strict=True):
                 assert process.running
                 lines = process.log_text.removeprefix(earlier).splitlines()
                 assert 0 < len(lines) <= LINES, (command, lines)

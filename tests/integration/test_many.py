@@ -23,8 +23,9 @@ def test_each_due_final_of_many_queries_is_published_once_and_in_order(kafka, tm
     text = "".join(make_text(f"q{number}", TABLE) for number in range(QUERIES))
     with Place(kafka, tmp_path, text, PARTITIONS) as place:
         worker = place.start().ready()
-        until, turn = time.monotonic() + SECONDS, 0
-        while time.monotonic() < until:
+        deadline = time.monotonic() + SECONDS
+        turn = 0
+        while time.monotonic() < deadline:
             frames = [place.frame(name, [number % 4, 0]) for number, name in enumerate(place.queries)]
             place.send(*[((turn + number) % PARTITIONS, frame) for number, frame in enumerate(frames)])
             turn += 1

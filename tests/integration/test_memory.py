@@ -4,6 +4,7 @@ import sys
 import time
 import tomllib
 from contextlib import suppress
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ def peak(pid):
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     own = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
     families = [path.read_text().split() for path in Path(f"/proc/{pid}/task").glob("*/children")]
-    return own + sum(peak(child) for children in families for child in children)
+    return own + sum(peak(child) for child in chain.from_iterable(families))
 
 
 def frame(query, rng):
@@ -64,10 +65,11 @@ def test_a_worker_and_a_board_need_the_memory_that_check_prints(kafka, tmp_path,
         worker.ready()
         board.ready()
         queries = list(place.queries.values())
-        rng, began = np.random.default_rng(1), time.monotonic()
+        rng = np.random.default_rng(1)
+        began = time.monotonic()
 
         def enough():
-            place.send(*[(part, frame(query, rng)) for query in queries for part in range(PARTITIONS)])
+            place.send(*[(part, frame(query, rng)) for query, part in product(queries, range(PARTITIONS))])
             time.sleep(0.3)
             return board_windows(board) >= windows
 

@@ -19,17 +19,17 @@ def kinds(place, panes):
 
 def test_a_merged_snapshot_replaces_those_of_partitions(kafka, tmp_path):
     with Place(kafka, tmp_path, LONG) as place:
-        one = place.start().ready()
+        worker = place.start().ready()
         panes = []
         for count in range(1, 5):
             panes.append(int(time.time()))
             place.send(*[(p, place.frame("page", [0, 1, 2] * count, panes[-1])) for p in range(place.partitions)])
             time.sleep(1.1)
         until(lambda: kinds(place, panes) == [["merged"]] * len(panes))
-        one.kill()
+        worker.kill()
         place.start().ready()
-        last = int(time.time())
-        place.send(*[(p, place.frame("page", [2], last)) for p in range(place.partitions)])
-        verdict = place.verdict(last)
+        last_second = int(time.time())
+        place.send(*[(p, place.frame("page", [2], last_second)) for p in range(place.partitions)])
+        verdict = place.verdict(last_second)
         assert verdict.exact, verdict
         assert verdict.reports == 3 * 2 * (1 + 2 + 3 + 4) + 2

@@ -22,7 +22,8 @@ def frames(query, rng, partitions, count):
     """Return a frame of the present pane for each partition."""
     texts = ["crash", "oom", *(f"w{rng.integers(10**6)}" for _ in range(20))]
     rows = np.array([query.strings.cells_of(text) for text in texts])
-    pane, result = int(time.time()) // query.pane * query.pane, []
+    pane = int(time.time()) // query.pane * query.pane
+    result = []
     for partition in range(partitions):
         places = rng.choice(len(rows), count, p=[0.5, 0.3, *[0.01] * 20])
         result.append((partition, encode(query.digest, pane, query.oracle.perturb(rows[places], rng))))
@@ -51,10 +52,10 @@ def test_names_are_the_same_bytes_whoever_is_killed(kafka, tmp_path, monkeypatch
         assert verdict.exact, verdict
         table = hubbub.read(place.kafka.servers, "crashes", kind="all", ask=["OOM", "never"], prefix=place.kafka.prefix)
         assert set(table["value"]) == {"oom", "never"}
-        last = table.filter(table["end"] == table["end"].max())
-        assert last.filter(last["value"] == "oom")["low"].item() > 0.2
-        assert last.filter(last["value"] == "never")["high"].item() < 0.1
+        last_rows = table.filter(table["end"] == table["end"].max())
+        assert last_rows.filter(last_rows["value"] == "oom")["low"].item() > 0.2
+        assert last_rows.filter(last_rows["value"] == "never")["high"].item() < 0.1
         records = [orjson.loads(value) for key, value in verdict.expected.items() if b'"maps"' not in value[:8]]
-        names = {each["value"] for each in records if each.get("kind") == "enter"}
+        names = {record["value"] for record in records if record.get("kind") == "enter"}
         assert names == {"crash", "oom"}
-        assert any(each.get("values") == ["crash", "oom"] for each in records if each["window"]["size"] == 2)
+        assert any(record.get("values") == ["crash", "oom"] for record in records if record["window"]["size"] == 2)

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -54,10 +55,10 @@ def fresh(broker):
     return broker.kafka(f"t{uuid.uuid4().hex}.")
 
 
-async def receive(where, reports):
+async def receive(target, reports):
     """Return all records of the topic, once they have that many reports in frames of different ids."""
-    topic, records, ids = where.topic("reports"), [], {}
-    async with started(AIOKafkaConsumer(**client_arguments(where)), where) as consumer:
+    topic, records, ids = target.topic("reports"), [], {}
+    async with started(AIOKafkaConsumer(**client_arguments(target)), target) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
         await consumer.seek_to_beginning()
         async with asyncio.timeout(60):
@@ -75,8 +76,8 @@ def contents(records):
         frame = decode(record.value)
         assert frames.setdefault(frame.id, record.value) == record.value
         assert record.partition == partition_of(frame.id, PARTITIONS)
-    each = [decode(value).reports.copy().view("<u2").ravel().tolist() for value in frames.values()]
-    return Counter(number for frame in each for number in frame)
+    lists = [decode(value).reports.copy().view("<u2").ravel().tolist() for value in frames.values()]
+    return Counter(number for number in chain.from_iterable(lists))
 
 
 async def until(holds):
@@ -90,49 +91,51 @@ def size_of(publisher):
 
 
 def test_frames_arrive_unchanged_on_the_partition_of_their_id(broker):
-    where = create_topics(broker, PARTITIONS)
+    target = create_topics(broker, PARTITIONS)
 
     async def run():
-        other = replace(query("other", 1 << 20), answers="once")
-        async with Publisher(where, reports=10) as publisher:
+        other_query = replace(query("other", 1 << 20), answers="once")
+        async with Publisher(target, reports=10) as publisher:
             await publisher.put(Q, numbers(95), at=PANE)
             await publisher.put(Q, numbers(8, 95), at=PANE + 10)
             for value in range(20):
-                report = Client(other, ":memory:").answer(value)
-                await publisher.put(other, report, at=PANE)
-        records = await receive(where, 123)
+                report = Client(other_query, ":memory:").answer(value)
+                await publisher.put(other_query, report, at=PANE)
+        records = await receive(target, 123)
         frames = [decode(record.value) for record in records]
         assert len(frames) == len({frame.id for frame in frames}) == 13
         assert contents(r for r, f in zip(records, frames, strict=True) if f.digest == Q.digest) == Counter(range(103))
         panes = Counter()
         for frame in frames:
             panes[frame.digest, frame.pane] += frame.n
-        assert panes == {(Q.digest, PANE): 95, (Q.digest, PANE + 10): 8, (other.digest, PANE): 20}
+        assert panes == {(Q.digest, PANE): 95, (Q.digest, PANE + 10): 8, (other_query.digest, PANE): 20}
 
     asyncio.run(run())
 
 
 def test_a_frame_has_no_time_but_its_pane(broker):
     async def run():
-        where = fresh(broker)
-        await create(where)  # a topic that keeps the timestamps of those who send
-        async with Publisher(where, clock=lambda: PANE + 7.123) as publisher:
+        target = fresh(broker)
+        await create(target)  # a topic that keeps the timestamps of those who send
+        async with Publisher(target, clock=lambda: PANE + 7.123) as publisher:
             await publisher.put(Q, numbers(1))
-        [record] = await receive(where, 1)
-        assert (record.timestamp, decode(record.value).pane) == (PANE * 1000, PANE)
-        assert (record.key, record.headers) == (None, ())
+        [record] = await receive(target, 1)
+        assert record.timestamp == PANE * 1000
+        assert decode(record.value).pane == PANE
+        assert record.key is None
+        assert record.headers == ()
 
     asyncio.run(run())
 
 
 def test_a_single_report_is_sent_after_its_linger(broker):
     async def run():
-        where = fresh(broker)
-        await create(where)
-        async with Publisher(where, linger=0.05) as publisher:
+        target = fresh(broker)
+        await create(target)
+        async with Publisher(target, linger=0.05) as publisher:
             await publisher.put(Q, numbers(1))
             await publisher.put(Q, numbers(1, 1), at=PANE)
-            await receive(where, 2)  # before anybody flushed
+            await receive(target, 2)  # before anybody flushed
 
     asyncio.run(run())
 
@@ -148,12 +151,12 @@ def test_no_batch_names_its_producer(kafka, monkeypatch):
             return batch
 
     async def run():
-        where = fresh(kafka)
-        await create(where)
-        async with Publisher(where, reports=1, clock=lambda: PANE + 3.21) as publisher:
+        target = fresh(kafka)
+        await create(target)
+        async with Publisher(target, reports=1, clock=lambda: PANE + 3.21) as publisher:
             await publisher.put(Q, numbers(30))
         monkeypatch.setattr(fetcher, "MemoryRecords", Seen)
-        await receive(where, 30)
+        await receive(target, 30)
 
     asyncio.run(run())
     assert headers
@@ -165,15 +168,15 @@ def test_a_publisher_waits_for_a_silent_broker_in_bounded_memory(broker, monkeyp
     monkeypatch.setattr(module, "_REQUEST", 1000)
 
     async def run():
-        where = fresh(broker)
-        await create(where)
+        target = fresh(broker)
+        await create(target)
         most = 0
-        async with Publisher(where, reports=100, size=1000, memory=memory, linger=0.05) as publisher:
+        async with Publisher(target, reports=100, size=1000, memory=memory, linger=0.05) as publisher:
 
             async def put_all():
                 nonlocal most
-                for first in range(0, 20_000, 50):
-                    await publisher.put(Q, numbers(50, first), at=PANE)
+                for number in range(0, 20_000, 50):
+                    await publisher.put(Q, numbers(50, number), at=PANE)
                     most = max(most, size_of(publisher))
 
             with frozen(broker):
@@ -183,16 +186,16 @@ def test_a_publisher_waits_for_a_silent_broker_in_bounded_memory(broker, monkeyp
                 assert not putting.done()
             await putting
         assert memory / 2 < most <= memory
-        assert contents(await receive(where, 20_000)) == Counter(range(20_000))
+        assert contents(await receive(target, 20_000)) == Counter(range(20_000))
 
     asyncio.run(run())
 
 
 def test_a_timeout_is_an_error_and_drops_nothing(broker):
     async def run():
-        where = fresh(broker)
-        await create(where)
-        async with Publisher(where, reports=1, memory=10 * COST, size=41, patience=0.3) as publisher:
+        target = fresh(broker)
+        await create(target)
+        async with Publisher(target, reports=1, memory=10 * COST, size=41, patience=0.3) as publisher:
             with frozen(broker):
                 with pytest.raises(DeliveryError, match=r"40960 bytes are not acknowledged after 0\.3 s"):
                     await publisher.put(Q, numbers(100))
@@ -200,16 +203,16 @@ def test_a_timeout_is_an_error_and_drops_nothing(broker):
                     await publisher.flush()
                 assert late.value.reports == 9
             await until(lambda: not publisher._in_flight.bytes)
-        assert contents(await receive(where, 9)) == Counter(range(9))
+        assert contents(await receive(target, 9)) == Counter(range(9))
 
     asyncio.run(run())
 
 
 def test_unacknowledged_frames_at_the_end_are_an_error_and_stay_in_the_spool(broker, tmp_path):
     async def run():
-        where = fresh(broker)
-        await create(where)
-        publisher = Publisher(where, reports=1, patience=0.3, spool=tmp_path / "spool")
+        target = fresh(broker)
+        await create(target)
+        publisher = Publisher(target, reports=1, patience=0.3, spool=tmp_path / "spool")
         await publisher.start()
         await publisher.put(Q, numbers(1, 6))
         await publisher.flush()
@@ -218,10 +221,10 @@ def test_unacknowledged_frames_at_the_end_are_an_error_and_stay_in_the_spool(bro
             with pytest.raises(DeliveryError, match="5 reports are not acknowledged"):
                 await publisher.close()
         assert len(list((tmp_path / "spool").iterdir())) == 5
-        async with Publisher(where, spool=tmp_path / "spool") as publisher:
+        async with Publisher(target, spool=tmp_path / "spool") as publisher:
             await publisher.put(Q, numbers(1, 5))
         assert list((tmp_path / "spool").iterdir()) == []
-        assert contents(await receive(where, 7)) == Counter(range(7))
+        assert contents(await receive(target, 7)) == Counter(range(7))
 
     asyncio.run(run())
 
@@ -256,9 +259,9 @@ asyncio.run(main())
 
 def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(broker, tmp_path):
     spool = tmp_path / "spool"
-    where = fresh(broker)
-    asyncio.run(create(where))
-    command = [sys.executable, "-c", DYING_PUBLISHER, where.servers, where.prefix, "1" * where.embedded, spool]
+    target = fresh(broker)
+    asyncio.run(create(target))
+    command = [sys.executable, "-c", DYING_PUBLISHER, target.servers, target.prefix, "1" * target.embedded, spool]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "started\n"
         with frozen(broker):
@@ -270,9 +273,9 @@ def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(br
     assert len(ids) == 20
 
     async def run():
-        async with Publisher(where, spool=spool):
+        async with Publisher(target, spool=spool):
             pass
-        records = await receive(where, 200)
+        records = await receive(target, 200)
         assert {decode(record.value).id.hex() for record in records} == ids
         assert contents(records) == Counter(range(200))
 
@@ -284,10 +287,10 @@ def test_the_spool_is_private_and_truncated_files_are_removed(broker, tmp_path, 
     spool = tmp_path / "spool"
 
     async def run():
-        where = fresh(broker)
-        await create(where)
+        target = fresh(broker)
+        await create(target)
         modes = set()
-        publisher = Publisher(where, reports=1, spool=spool)
+        publisher = Publisher(target, reports=1, spool=spool)
         write = publisher._spool.write
 
         def watched(frame):
@@ -299,10 +302,10 @@ def test_the_spool_is_private_and_truncated_files_are_removed(broker, tmp_path, 
         async with publisher:
             await publisher.put(Q, numbers(1))
         assert modes == {0o700, 0o600}
-        [record] = await receive(where, 1)
+        [record] = await receive(target, 1)
         (spool / "0102030405060708.frame").write_bytes(record.value[:20])
         (spool / "0102030405060709.frame").write_bytes(record.value)
-        async with Publisher(where, spool=spool):
+        async with Publisher(target, spool=spool):
             pass
 
     asyncio.run(run())
@@ -312,9 +315,9 @@ def test_the_spool_is_private_and_truncated_files_are_removed(broker, tmp_path, 
 
 def test_a_refusal_of_kafka_raises_once_at_the_next_put_or_at_the_end(kafka):
     async def run():
-        where = fresh(kafka)
-        await create(where, **{"max.message.bytes": "1000"})
-        async with Publisher(where) as publisher:
+        target = fresh(kafka)
+        await create(target, **{"max.message.bytes": "1000"})
+        async with Publisher(target) as publisher:
             await publisher.put(Q, numbers(1000))
             await until(lambda: not publisher._in_flight.bytes)
             with pytest.raises(DeliveryError, match="1000 reports could not be sent: MessageSizeTooLarge") as error:
@@ -325,22 +328,22 @@ def test_a_refusal_of_kafka_raises_once_at_the_next_put_or_at_the_end(kafka):
             await publisher.put(Q, numbers(1000))
             with pytest.raises(DeliveryError):
                 await publisher.flush()
-        publisher = Publisher(where)
+        publisher = Publisher(target)
         await publisher.start()
         await publisher.put(Q, numbers(1000))
         with pytest.raises(DeliveryError):
             await publisher.close()
         await publisher.close()
-        assert contents(await receive(where, 1)) == Counter([0])
+        assert contents(await receive(target, 1)) == Counter([0])
 
     asyncio.run(run())
 
 
 def test_an_error_in_the_block_is_raised_before_those_of_sending(kafka, caplog):
     async def run():
-        where = fresh(kafka)
-        await create(where, **{"max.message.bytes": "1000"})
-        async with Publisher(where) as publisher:
+        target = fresh(kafka)
+        await create(target, **{"max.message.bytes": "1000"})
+        async with Publisher(target) as publisher:
             await publisher.put(Q, numbers(1000))
             raise FileNotFoundError("mine")
 
@@ -351,9 +354,9 @@ def test_an_error_in_the_block_is_raised_before_those_of_sending(kafka, caplog):
 
 def test_a_frame_that_cannot_be_stored_is_not_sent_and_is_an_error(tansu, tmp_path):
     async def run():
-        where = fresh(tansu)
-        await create(where)
-        publisher = Publisher(where, spool=tmp_path / "spool")
+        target = fresh(tansu)
+        await create(target)
+        publisher = Publisher(target, spool=tmp_path / "spool")
         (tmp_path / "spool").rmdir()
         await publisher.start()
         await publisher.put(Q, numbers(3))
@@ -365,8 +368,8 @@ def test_a_frame_that_cannot_be_stored_is_not_sent_and_is_an_error(tansu, tmp_pa
 
 
 def test_a_missing_topic_or_broker_is_an_error_at_the_start(broker):
-    async def run(where):
-        async with Publisher(where):
+    async def run(target):
+        async with Publisher(target):
             pass
 
     with pytest.raises(DeliveryError, match=r"no topic t.*reports; create it with `hubbub topics`"):
@@ -377,9 +380,9 @@ def test_a_missing_topic_or_broker_is_an_error_at_the_start(broker):
 
 def test_only_an_open_publisher_takes_reports_and_only_well_formed_ones(tansu):
     async def run():
-        where = fresh(tansu)
-        await create(where)
-        publisher = Publisher(where)
+        target = fresh(tansu)
+        await create(target)
+        publisher = Publisher(target)
         with pytest.raises(DeliveryError, match="not started"):
             await publisher.put(Q, numbers(1))
         async with publisher:

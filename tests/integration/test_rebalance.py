@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from itertools import product
 
 import pytest
 
@@ -56,40 +57,40 @@ def frames(place, pane, first, count=10):
     """Return `count` frames of one report for each partition, with ids from `first` on."""
     return [
         (partition, place.frame("page", [number % 3], pane, place.partitions * number + partition))
-        for partition in range(place.partitions)
-        for number in range(first, first + count)
+        for partition, number in product(range(place.partitions), range(first, first + count))
     ]
 
 
 @pytest.mark.parametrize("phase", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_a_rebalance_in_a_checkpoint_loses_nothing_and_repeats_nothing(kafka, tmp_path, phase):
     with Place(kafka, tmp_path, PATIENT) as place:
-        one = place.start(patch=STALL, CUT_PHASE=str(phase), CUT_FOLDER=str(tmp_path)).ready()
+        worker = place.start(patch=STALL, CUT_PHASE=str(phase), CUT_FOLDER=str(tmp_path)).ready()
         pane = int(time.time())
         place.send(*frames(place, pane, 1))
-        until(lambda: one.total("hubbub_frames_total") == 20)
+        until(lambda: worker.total("hubbub_frames_total") == 20)
         (tmp_path / "hold").touch()
         rubbish = [(partition, f"rubbish {partition}".encode()) for partition in range(2)]
         place.send(*rubbish, *frames(place, pane, 11))
-        until(lambda: one.total("hubbub_frames_total") == 40 and one.total("hubbub_rejected_frames_total") == 2)
+        until(lambda: worker.total("hubbub_frames_total") == 40 and worker.total("hubbub_rejected_frames_total") == 2)
         (tmp_path / "armed").touch()
         (tmp_path / "hold").unlink()  # the next checkpoint holds both partitions
         until((tmp_path / "cut").exists)
-        before = len(one.events("recovered"))
-        two = place.start().ready()
-        again = until(lambda: one.events("recovered")[before:])[0]
+        before = len(worker.events("recovered"))
+        second_worker = place.start().ready()
+        again = until(lambda: worker.events("recovered")[before:])[0]
         assert again["offsets"], "it has a partition again"
-        assert again["kept"] == [], f"what the plan had taken would be missing: {one.events('recovered')}, {before}"
+        assert again["kept"] == [], f"what the plan had taken would be missing: {worker.events('recovered')}, {before}"
         place.send(*frames(place, pane, 5, 20))
         for _ in range(TRIES):
             time.sleep(1)
-            mine = {int(partition) for partition in one.events("recovered")[-1]["offsets"]}
-            assert two.stop() == 0
-            until(lambda: sorted(one.events("recovered")[-1]["offsets"]) == ["0", "1"])
-            if (kept_partitions := set(one.events("recovered")[-1]["kept"])) == mine:
+            mine = {int(partition) for partition in worker.events("recovered")[-1]["offsets"]}
+            assert second_worker.stop() == 0
+            until(lambda: sorted(worker.events("recovered")[-1]["offsets"]) == ["0", "1"])
+            kept_partitions = set(worker.events("recovered")[-1]["kept"])
+            if kept_partitions == mine:
                 break
-            two = place.start().ready()
-            until(lambda: len(one.events("recovered")[-1]["offsets"]) == 1)
+            second_worker = place.start().ready()
+            until(lambda: len(worker.events("recovered")[-1]["offsets"]) == 1)
         assert kept_partitions == mine, "in calm it keeps what it had"
         place.send(*frames(place, pane, 24))
         verdict = place.verdict(pane)

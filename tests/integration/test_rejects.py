@@ -20,7 +20,8 @@ def output(place, *arguments):
     command = [sys.executable, "-m", "hubbub", "rejects", *arguments]
     env = environment(place.kafka, place.file)
     process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert (process.returncode, process.stderr) == (0, "")
+    assert process.returncode == 0
+    assert process.stderr == ""
     return process.stdout
 
 

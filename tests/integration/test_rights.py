@@ -45,7 +45,8 @@ def crowd(secured_kafka, tmp_path):
 
 class Crowd:
     def __init__(self, secured_kafka, folder):
-        self.kafka, self.folder = secured_kafka, folder
+        self.kafka = secured_kafka
+        self.folder = folder
         self.prefix = f"r{uuid.uuid4().hex[:8]}."
         (folder / "hubbub.toml").write_text(QUERIES)
         (folder / "values.csv").write_text("value\n" + "3\n" * 50)
@@ -80,8 +81,8 @@ class Crowd:
         """Send a frame that a worker refuses, so that it writes a reject."""
 
         async def send():
-            where = Kafka(self.kafka.bootstrap)
-            async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
+            target = Kafka(self.kafka.bootstrap)
+            async with started(AIOKafkaProducer(**client_arguments(target)), target) as producer:
                 await producer.send_and_wait(f"{self.prefix}reports", b"rubbish")
 
         asyncio.run(send())
@@ -147,7 +148,7 @@ CASES = [(command, right) for command in OPTIONS for right in RIGHTS[command] if
 )
 def test_each_right_is_necessary_and_the_error_names_it(crowd, command, right):
     crowd.topics()
-    rights = [other for other in RIGHTS[command] if other != right]
+    rights = [other_value for other_value in RIGHTS[command] if other_value != right]
     with crowd.running(command, rights) as process:
         if command == "worker" and right != Right("Write", "topic", "reports"):
             with crowd.running("simulate"):
@@ -168,7 +169,7 @@ FORMATS = [right for right in RIGHTS["topics"] if right.of in ("worker", "querie
 def test_each_right_on_the_formats_version_is_necessary_and_the_error_names_it(crowd, right):
     crowd.topics()
     asyncio.run(remove_formats(crowd))
-    rights = [other for other in RIGHTS["topics"] if other != right]
+    rights = [other_value for other_value in RIGHTS["topics"] if other_value != right]
     with crowd.running("topics", rights, "--raise-formats") as process:
         assert process.wait(DEADLINE) in (3, 4), process.log_text()
     assert f"{right.operation} on {right.kind} {right.of}" in process.log_text()
@@ -180,9 +181,9 @@ def test_each_right_on_the_formats_version_is_necessary_and_the_error_names_it(c
 
 async def remove_formats(crowd):
     """Leave the topics as an older release creates them."""
-    where = crowd.kafka.kafka(crowd.prefix)
-    async with started(AIOKafkaProducer(**client_arguments(where)), where) as producer:
-        await producer.send_and_wait(where.topic("queries"), None, formats.KEY, partition=0)
+    target = crowd.kafka.kafka(crowd.prefix)
+    async with started(AIOKafkaProducer(**client_arguments(target)), target) as producer:
+        await producer.send_and_wait(target.topic("queries"), None, formats.KEY, partition=0)
 
 
 @pytest.mark.parametrize("right", [right for right in RIGHTS["topics"] if right not in FORMATS], ids="-".join)
@@ -192,7 +193,7 @@ def test_each_right_on_topics_is_necessary_and_the_error_names_it(crowd, right):
         asyncio.run(spoil(crowd))
     else:  # something has to be made
         crowd.prefix = f"n{crowd.prefix}"
-    with crowd.running("topics", [other for other in RIGHTS["topics"] if other != right]) as process:
+    with crowd.running("topics", [other_value for other_value in RIGHTS["topics"] if other_value != right]) as process:
         assert process.wait(DEADLINE) in (3, 4), process.log_text()
     assert f"{right.operation} on all topics" in process.log_text()
 
@@ -201,7 +202,7 @@ async def spoil(crowd):
     from aiokafka.admin import AIOKafkaAdminClient
     from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-    where = crowd.kafka.kafka(crowd.prefix)
-    async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
+    target = crowd.kafka.kafka(crowd.prefix)
+    async with started(AIOKafkaAdminClient(**client_arguments(target)), target) as admin:
         topic = ConfigResource(ConfigResourceType.TOPIC, f"{crowd.prefix}reports", {"cleanup.policy": "compact"})
         await admin.alter_configs([topic])

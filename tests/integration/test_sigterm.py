@@ -27,7 +27,8 @@ def place(kafka, tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["worker", "gateway", "board", "tail", "check"])
 def test_a_command_obeys_at_any_moment(place, name, tmp_path):
-    env, log = environment(place.kafka, place.file), tmp_path / "log"
+    env = environment(place.kafka, place.file)
+    log = tmp_path / "log"
     for moment in MOMENTS:
         with (tmp_path / "output").open("wb") as output, log.open("wb") as errors:
             process = subprocess.Popen([HUBBUB, name], env=env, stdout=output, stderr=errors)
