@@ -10,6 +10,7 @@ import time
 import urllib.request
 import uuid
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import orjson
@@ -51,23 +52,23 @@ class Place:
             )
 
     def options(self, *more):
-        where = ["--kafka", self.kafka.servers, "--prefix", self.kafka.prefix, "--queries", str(self.file)]
-        return [*where, "--port", "0", *more]
+        address = ["--kafka", self.kafka.servers, "--prefix", self.kafka.prefix, "--queries", str(self.file)]
+        return [*address, "--port", "0", *more]
 
     def read(self, topic, least=None):
         """Return all records of a topic by partition, or at least `least` records of a running stream."""
         return asyncio.run(self._read(self.kafka.topic(topic), least))
 
-    async def _read(self, topic, least):
+    async def _read(self, topic, minimum):
         consumer = AIOKafkaConsumer(**client_arguments(self.kafka), max_partition_fetch_bytes=4 << 20)
         async with started(consumer, self.kafka), asyncio.timeout(30):
             consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
             await consumer.seek_to_beginning()
             result, quiet = [], False
-            while not quiet if least is None else len(result) < least:
+            while not quiet if minimum is None else len(result) < minimum:
                 records = await consumer.getmany(timeout_ms=500)
                 quiet = not records
-                result += [record for several in records.values() for record in several]
+                result += [*chain.from_iterable(records.values())]
             return sorted(result, key=lambda record: (record.partition, record.offset))
 
     def truth(self):
@@ -100,7 +101,8 @@ def agree(query, records, truth):
     for record in truth.values():
         answers[record["pane"]] += sum(record["counts"])
     assert answers == {pane: len(reports) for pane, reports in by_pane.items()}
-    state, reports = query.oracle.zeros(), np.concatenate(list(by_pane.values()))
+    state = query.oracle.zeros()
+    reports = np.concatenate(list(by_pane.values()))
     query.oracle.add(state, reports)
     repeats = (max(by_pane) - min(by_pane)) // query.period + 2
     estimate = query.oracle.estimate(state, len(reports), len(reports) // repeats)
@@ -117,7 +119,8 @@ def test_the_truth_agrees_with_the_log(place, tmp_path):
     crowd = ["--query", "site", "--clients", "8000", "--values", "zipf:1", "--seed", "5", "--frame", "50"]
     rough = ["--seconds", "5", "--scenario", str(tmp_path / "rough.toml")]
     assert simulate.main(place.options(*crowd, *rough)) == 0
-    records, query = place.read("reports"), place.queries["site"]
+    records = place.read("reports")
+    query = place.queries["site"]
     agree(query, records, place.truth())
     frames = [decode(record.value) for record in records]
     assert len({frame.id for frame in frames}) < len(frames)
@@ -130,7 +133,8 @@ def test_several_attributes_have_a_truth_each(place):
     answers = sum(decode(record.value).n for record in place.read("reports"))
     ages, sexes = (sum(np.array(record["counts"][j]) for record in place.truth().values()) for j in range(2))
     assert ages.sum() == sexes.sum() == answers == 2000
-    assert (len(ages), len(sexes)) == (5, 3)
+    assert len(ages) == 5
+    assert len(sexes) == 3
 
 
 def test_a_seeded_run_on_a_virtual_clock_is_the_same_byte_for_byte(broker, tmp_path):
@@ -163,9 +167,10 @@ class Running:
         self.reader.start()
 
     def wait_for(self, pattern):
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            if match := re.search(pattern, "".join(self.lines)):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            match = re.search(pattern, "".join(self.lines))
+            if match:
                 return match
             time.sleep(0.05)
         raise AssertionError(f"{pattern} is not in the output: {self.lines}")
@@ -199,8 +204,8 @@ def test_a_signal_sends_the_waiting_frames_and_publishes_the_truth(tansu, tmp_pa
     agree(place.queries["site"], place.read("reports"), place.truth())
 
 
-def metrics(where):
-    with urllib.request.urlopen(where, timeout=10) as answer:  # noqa: S310 - the address of the command
+def metrics(address):
+    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310 - the address of the command
         text = answer.read().decode()
     return dict(re.findall(r"^(hubbub_\w+)\{query=\"site\"\} (\S+)$", text, re.MULTILINE))
 
@@ -208,11 +213,12 @@ def metrics(where):
 def test_metrics_count_the_acknowledged_reports(tansu, tmp_path):
     place = Place(tansu, tmp_path)
     with Running("simulate", place.options("--query", "site", "--clients", "2000", "--frame", "20")) as running:
-        where = running.wait_for(r"http://\S+/metrics")[0]
+        address = running.wait_for(r"http://\S+/metrics")[0]
         answers = sum(decode(record.value).n for record in place.read("reports", least=5))
-        samples, until = metrics(where), time.monotonic() + 20
-        while float(samples["hubbub_simulated_reports_total"]) < answers and time.monotonic() < until:
-            samples = metrics(where)
+        samples = metrics(address)
+        deadline = time.monotonic() + 20
+        while float(samples["hubbub_simulated_reports_total"]) < answers and time.monotonic() < deadline:
+            samples = metrics(address)
         running.end(signal.SIGINT)
     assert float(samples["hubbub_simulated_reports_total"]) >= answers >= 5
     assert {"hubbub_simulated_errors_total", "hubbub_simulated_lost_total"} < samples.keys()
@@ -231,8 +237,8 @@ def test_a_silent_broker_delays_frames_and_loses_none(kafka, tmp_path):
         running.wait_for("0 errors")
     records = place.read("reports")
     agree(place.queries["site"], records, place.truth())
-    late = [r for r in records if not in_time(place.queries["site"], decode(r.value).pane, r.timestamp)]
-    assert late, "answers during the silence came late"
+    late_records = [r for r in records if not in_time(place.queries["site"], decode(r.value).pane, r.timestamp)]
+    assert late_records, "answers during the silence came late"
 
 
 def test_a_file_is_replayed_row_by_row(place, tmp_path, capsys):

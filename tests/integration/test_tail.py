@@ -183,7 +183,8 @@ def test_one_key_leads_to_each_page_of_a_terminal(tansu):
 
 def until_shown(terminal, text):
     """Return what the terminal shows until a text comes, or for two seconds."""
-    output, end = "", time.monotonic() + (2 if text is None else WAIT)
+    output = ""
+    end = time.monotonic() + (2 if text is None else WAIT)
     while time.monotonic() < end and (text is None or text not in output):
         if select.select([terminal], [], [], 0.2)[0]:
             output += os.read(terminal, 65_536).decode(errors="replace")

@@ -74,12 +74,12 @@ def place(broker, tmp_path):
 
 
 def check_hang(place, hang, text):
-    one = place.start(patch=HASTE.format(haste=0.12) + hang)
+    worker = place.start(patch=HASTE.format(haste=0.12) + hang)
     if hang == NEVER_BUILDS:
-        until(lambda: "recovered" in one.log_text)
+        until(lambda: "recovered" in worker.log_text)
         place.send((0, place.frame("quick", [0])))
-    assert one.wait() == 1
-    [event] = [each for each in one.events() if each["level"] == "critical"]
+    assert worker.wait() == 1
+    [event] = [event for event in worker.events() if event["level"] == "critical"]
     assert event["message"].startswith("hung: ")
     assert text in event["message"]
 
@@ -107,54 +107,54 @@ def test_a_worker_that_hangs_is_ended_and_logs_why(place, hang, text):
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
-    one = place.start(patch=HASTE.format(haste=0.1) + NO_TICKS + TELLS).ready()
-    until(lambda: one.events("asking"))
+    worker = place.start(patch=HASTE.format(haste=0.1) + NO_TICKS + TELLS).ready()
+    until(lambda: worker.events("asking"))
     place.send((0, place.frame("page", [0])))  # at this moment the watchdog looks for it too
-    until(lambda: one.total("hubbub_reports_total"))
-    requests = len(one.events("asking"))
-    until(lambda: one.running and len(one.events("asking")) > requests)
+    until(lambda: worker.total("hubbub_reports_total"))
+    requests = len(worker.events("asking"))
+    until(lambda: worker.running and len(worker.events("asking")) > requests)
 
 
 def test_a_worker_without_its_broker_is_left_alone(tmp_path):
     with Tansu() as broker, Place(broker, tmp_path, QUERIES) as place:
-        one = place.start(patch=HASTE.format(haste=0.1)).ready()
+        worker = place.start(patch=HASTE.format(haste=0.1)).ready()
         place.send((0, place.frame("page", [0])))
-        until(lambda: one.total("hubbub_reports_total"))
+        until(lambda: worker.total("hubbub_reports_total"))
         broker.stop()
-        until(lambda: "watchdog: no broker answers" in one.log_text)
-        assert "hung" not in one.log_text
+        until(lambda: "watchdog: no broker answers" in worker.log_text)
+        assert "hung" not in worker.log_text
 
 
 def test_a_worker_with_rare_checkpoints_is_left_alone(tansu, tmp_path):
     """With a small write budget, the reports wait long for an acknowledgement."""
     with Place(tansu, tmp_path, QUERIES) as place:
-        one = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25)).ready()
+        worker = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25)).ready()
         place.send((0, place.frame("page", [0])), (1, place.frame("page", [0])))
         time.sleep(12)
-        assert one.running
-        assert one.total("hubbub_reports_total") == 2
+        assert worker.running
+        assert worker.total("hubbub_reports_total") == 2
 
 
 def test_a_worker_that_starts_without_an_answer_of_the_broker_waits(kafka, tmp_path):
     """The first look of the watchdog, after four seconds, once took Faust's tables for those of another loop."""
     with Place(kafka, tmp_path, QUERIES) as place:
-        one = place.start(patch=HASTE.format(haste=1.0))
-        until(lambda: "http://" in one._output.read_text())
+        worker = place.start(patch=HASTE.format(haste=1.0))
+        until(lambda: "http://" in worker._output.read_text())
         kafka.freeze(0)
         time.sleep(4.0)
         kafka.resume(0)
-        one.ready()
-        assert one.stop() == 0
-        assert "critical" not in one.log_text
+        worker.ready()
+        assert worker.stop() == 0
+        assert "critical" not in worker.log_text
 
 
 def test_a_recovery_without_an_answer_asks_again(kafka, tmp_path):
     """A frozen broker once ended six workers of a campaign with code 1."""
     with Place(kafka, tmp_path, QUERIES) as place:
-        one = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
-        assert "trying again" in one.log_text
-        assert one.stop() == 0
-        assert "critical" not in one.log_text
+        worker = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
+        assert "trying again" in worker.log_text
+        assert worker.stop() == 0
+        assert "critical" not in worker.log_text
 
 
 def test_without_a_broker_a_worker_is_not_ready_and_exits_in_the_end(kafka, tmp_path):
@@ -171,7 +171,7 @@ def test_without_a_broker_a_worker_is_not_ready_and_exits_in_the_end(kafka, tmp_
 
 @EITHER
 def test_a_worker_that_merges_nothing_for_long_logs_it(place):
-    one = place.start(patch=HASTE.format(haste=20.0) + NEVER_BUILDS).ready()
+    worker = place.start(patch=HASTE.format(haste=20.0) + NEVER_BUILDS).ready()
     place.send((0, place.frame("quick", [0])))
-    until(lambda: one.total("hubbub_publish_lag_seconds") > 3)
-    assert one.total("hubbub_lag_seconds") < 3
+    until(lambda: worker.total("hubbub_publish_lag_seconds") > 3)
+    assert worker.total("hubbub_lag_seconds") < 3

@@ -87,7 +87,8 @@ class Run:
 
     def _bad(self, now):
         """Return frames that a worker refuses, with the reason. The frame without a reason precedes its duplicate."""
-        place, past = self.place, self.place.queries["past"]
+        place = self.place
+        past = self.place.queries["past"]
         assert place.definitions().versions[self.retired_query.digest].retired <= now
         name = 1000 * place.partitions
         return [
@@ -168,7 +169,8 @@ def test_provisional_records_have_keys_of_their_own(ran):
     finals = {record.key: orjson.loads(record.value) for record in ran.records if not record.key.endswith(b"|p")}
     assert finals.keys() == tombstones  # whether one was known or not
     for record in records:
-        early, final = orjson.loads(record.value), finals.get(record.key[:-2])
+        early = orjson.loads(record.value)
+        final = finals.get(record.key[:-2])
         assert not early["final"]
         assert early["window"]["start"] < early["window"].pop("through") < early["window"]["end"]
         assert final is None or (final["final"] and early["window"] == final["window"] and early["n"] <= final["n"])
@@ -207,8 +209,8 @@ def test_a_replay_by_other_workers_in_other_runs_gives_the_same_bytes(ran):
         one.ready()
     before = {record.key: record.value for record in ran.records if not record.key.endswith(b"|p")}
     until(lambda: before.keys() <= place.finals().keys())
-    after = place.finals()  # one may stand there twice: the first worker published it, and handed the query on
-    assert {key: {value} for key, value in before.items()} == {key: set(after[key]) for key in before}
+    later_finals = place.finals()  # one may stand there twice: the first worker published it, and handed the query on
+    assert {key: {value} for key, value in before.items()} == {key: set(later_finals[key]) for key in before}
 
 
 def count_again(place):

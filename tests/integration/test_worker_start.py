@@ -33,26 +33,27 @@ def on_tansu(tansu, tmp_path):
 
 
 def test_it_is_alive_before_it_is_ready(place):
-    one = place.start()
-    assert one.get("/healthz") == (200, "ok\n")
-    status, text = one.get("/readyz")
-    assert (status, text[:11]) == (503, "recovering:")
-    assert one.get("/metrics")[0] == 200
-    one.ready()
+    worker = place.start()
+    assert worker.get("/healthz") == (200, "ok\n")
+    status, text = worker.get("/readyz")
+    assert status == 503
+    assert text[:11] == "recovering:"
+    assert worker.get("/metrics")[0] == 200
+    worker.ready()
 
 
 def test_sigterm_while_it_joins_is_exit_code_0(place):
-    one = place.start()
-    assert one.get("/readyz")[0] == 503
-    assert one.stop() == 0
+    worker = place.start()
+    assert worker.get("/readyz")[0] == 503
+    assert worker.stop() == 0
 
 
 def test_sigterm_while_it_waits_for_a_silent_broker_is_exit_code_0(tansu, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent, Place(tansu, tmp_path, PAGE) as place:
-        one = place.start("--kafka", f"127.0.0.1:{silent.getsockname()[1]}")
+        worker = place.start("--kafka", f"127.0.0.1:{silent.getsockname()[1]}")
         connection, _ = silent.accept()
         with connection:
-            assert one.stop() == 0
+            assert worker.stop() == 0
 
 
 def where(kafka, file):
@@ -95,6 +96,6 @@ from aggregator.worker.ticks import TickWriter
 async def write(*_): raise OSError('no tick')
 TickWriter.write = write
 """
-    one = on_tansu.start(patch=break_it)
-    assert one.wait() == 1
-    assert [event["message"] for event in one.events() if event["level"] == "critical"] == ["OSError('no tick')"]
+    worker = on_tansu.start(patch=break_it)
+    assert worker.wait() == 1
+    assert [event["message"] for event in worker.events() if event["level"] == "critical"] == ["OSError('no tick')"]

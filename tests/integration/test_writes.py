@@ -45,23 +45,23 @@ def longest_wait(cluster, worker):
 @pytest.mark.long
 def test_the_death_of_one_of_three_brokers_leaves_a_worker_ready(cluster, tmp_path):
     with Place(cluster, tmp_path, PAGE, partitions=6) as place:
-        one, waits = place.start().ready(), []
+        worker, waits = place.start().ready(), []
         while not waits or (waits[-1] > WRITE_PATIENCE and len(waits) < ATTEMPTS):
-            waits.append(longest_wait(cluster, one))
+            waits.append(longest_wait(cluster, worker))
         assert 0 < waits[-1] < WRITE_PATIENCE, waits
 
 
 @pytest.mark.long
 def test_a_worker_is_not_ready_while_too_few_replicas_are_in_sync(cluster, tmp_path):
     with Place(cluster, tmp_path, PAGE) as place:
-        one = place.start(patch=HASTE).ready()
+        worker = place.start(patch=HASTE).ready()
         change_settings(place.kafka, CHANGELOG, {INSYNC: "3"})
         cluster.kill(0)
         place.send(*[(partition, place.frame("page", [0, 1])) for partition in range(2)])
-        until(lambda: "Kafka has not acknowledged a write for" in one.get("/readyz")[1])
-        assert one.total("hubbub_unacknowledged_seconds") > 3
+        until(lambda: "Kafka has not acknowledged a write for" in worker.get("/readyz")[1])
+        assert worker.total("hubbub_unacknowledged_seconds") > 3
         cluster.heal()
-        one.ready()
+        worker.ready()
         assert place.verdict().exact
 
 
@@ -72,21 +72,21 @@ def test_a_worker_is_not_ready_while_too_few_replicas_are_in_sync(cluster, tmp_p
 def test_a_worker_waits_after_the_only_broker_has_stopped_in_order(lone_kafka, tmp_path, patch, seconds):
     """Before it stops, such a broker says that no partition has a leader. aiokafka lets batches without one expire."""
     with Place(lone_kafka, tmp_path, PAGE) as place:
-        one = place.start(patch=patch).ready()
+        worker = place.start(patch=patch).ready()
         place.send(*[(partition, place.frame("page", [0, 1])) for partition in range(2)])
         lone_kafka.nodes[0].keeper.stop()
         time.sleep(seconds)
-        assert one.running
-        assert one.get("/readyz")[0] == 503
+        assert worker.running
+        assert worker.get("/readyz")[0] == 503
         lone_kafka.heal()
-        one.ready()
+        worker.ready()
         place.send(*[(partition, place.frame("page", [1, 2])) for partition in range(2)])
         assert place.verdict().exact
 
 
 def test_a_worker_stops_in_time_after_the_only_broker_has_stopped_in_order(lone_kafka, tmp_path):
     with Place(lone_kafka, tmp_path, PAGE) as place:
-        one = place.start(patch=ATTENTION).ready()
+        worker = place.start(patch=ATTENTION).ready()
         lone_kafka.nodes[0].keeper.stop()
-        until(lambda: one.get("/readyz")[0] == 503)
-        assert one.stop() == 0
+        until(lambda: worker.get("/readyz")[0] == 503)
+        assert worker.stop() == 0

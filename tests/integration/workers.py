@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,8 @@ class Worker:
     """One process of `hubbub worker`."""
 
     def __init__(self, start, env, folder, name):
-        self._output, self._log = folder / f"{name}.out", folder / f"{name}.log"
+        self._output = folder / f"{name}.out"
+        self._log = folder / f"{name}.log"
         with self._output.open("wb") as output, self._log.open("wb") as log:
             self.process = subprocess.Popen(start, env=env, stdout=output, stderr=log)
 
@@ -145,8 +147,10 @@ class Place:
     """A prefix with its topics, a query file, and the workers that are started there."""
 
     def __init__(self, broker, folder, queries, partitions=2, *, kafka=None, **settings):
-        self.kafka, self.partitions = kafka or create_topics(broker, partitions, **settings), partitions
-        self.folder, self.file = folder, folder / "hubbub.toml"
+        self.kafka = kafka or create_topics(broker, partitions, **settings)
+        self.partitions = partitions
+        self.folder = folder
+        self.file = folder / "hubbub.toml"
         self.workers = []
         self.sent_at = 0.0
         self.define(queries)
@@ -204,7 +208,7 @@ class Place:
 
     def verdict(self, pane=None, **gate):
         """Return the verdict once every window of the reports up to this pane, or up to now, has its final."""
-        longest = max(window.size for query in self.queries.values() for window in query.windows)
+        longest = max(window.size for window in chain.from_iterable(query.windows for query in self.queries.values()))
         lateness = max(query.lateness for query in self.queries.values())
         time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
         least = self.expected(**gate)
@@ -314,11 +318,12 @@ class reader:
 
 def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
     """Return the final records and the alerts that the log requires, by key."""
-    records, results = {}, defaultdict(ResultSequence)
+    records = {}
+    results = defaultdict(ResultSequence)
     by_query = defaultdict(list)
     for final in finals(log, versions, log_has_time=log_has_time, limit=limit, **gate):
         by_query[final.versions.query.digest].append(final)
-    for definition, final in (each for group in by_query.values() for each in closed_windows(group)):
+    for definition, final in (window for group in by_query.values() for window in closed_windows(group)):
         query = definition.at(final.span.end - definition.query.pane).query
         result = results[query.digest].next(query, final)
         records |= {**dict(result.window.records), **dict(result.window.maps), **dict(result.decision.alerts)}
@@ -378,5 +383,6 @@ def judge(published, least, most):
     verdict.reports = sum(reports.values())
     for key in verdict.missing:
         n = orjson.loads(least[key]).get("n", 0)
-        verdict.losses += n if isinstance(n, int) else 0  # the maps of strings have a number each
+        if isinstance(n, int):
+            verdict.losses += n  # the maps of strings have a number each
     return verdict
