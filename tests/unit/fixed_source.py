@@ -13,5 +13,6 @@ class Fixed(Source):
 
     def raw(self, count):
         assert count <= len(self.left)
-        data, self.left = self.left[:count], self.left[count:]
+        data = self.left[:count]
+        self.left = self.left[count:]
         return np.frombuffer(data, np.uint8)

@@ -27,7 +27,8 @@ class Stream:
         self.used = 0
 
     def take(self, count):
-        start, self.used = self.used, self.used + count
+        start = self.used
+        self.used = self.used + count
         if self.used > len(self.data):
             raise EOFError(f"{self.used} bytes are needed, there are {len(self.data)}")
         return self.data[start : self.used]
@@ -39,9 +40,10 @@ class Stream:
         return self.events(threshold, 1)[0]
 
     def events(self, threshold, count):
-        high, low = threshold >> 56, threshold & ((1 << 56) - 1)
-        first = self.take(count)
-        return [byte < high or (byte == high and low > 0 and self.integer(7) < low) for byte in first]
+        high = threshold >> 56
+        low = threshold & ((1 << 56) - 1)
+        first_bits = self.take(count)
+        return [byte < high or (byte == high and low > 0 and self.integer(7) < low) for byte in first_bits]
 
     def below(self, bound):
         bits = (bound - 1).bit_length()
@@ -121,7 +123,8 @@ def counts_of_tables(g):
 
 def integers_of_table(g, t, epsilon):
     """Return hi and lo of a table."""
-    counts, ratio = counts_of_tables(g), exp(Decimal(epsilon))
+    counts = counts_of_tables(g)
+    ratio = exp(Decimal(epsilon))
     likely = sum(counts[t:])
 
     def lo(hi):
@@ -154,14 +157,15 @@ def draw_table(g, t, hi, lo, stream):
     for i in range(k if k < g else 0):
         j = i + stream.below(g - i)
         order[i], order[j] = order[j], order[i]
-    table, rest = list(range(g)), sorted(order[k:])
+    table = list(range(g))
+    remaining_order = sorted(order[k:])
     while k < g:
-        buckets = list(rest)
-        for i in range(len(rest) - 1, 0, -1):
+        buckets = list(remaining_order)
+        for i in range(len(remaining_order) - 1, 0, -1):
             j = stream.below(i + 1)
             buckets[i], buckets[j] = buckets[j], buckets[i]
-        if all(one != other for one, other in zip(buckets, rest, strict=True)):
-            for answer_class, bucket in zip(rest, buckets, strict=True):
+        if all(bucket != other for bucket, other in zip(buckets, remaining_order, strict=True)):
+            for answer_class, bucket in zip(remaining_order, buckets, strict=True):
                 table[answer_class] = bucket
             break
     return table
@@ -198,8 +202,8 @@ def parameters(name, epsilon, size):
     if name == "ss":
         m = ones(size, e)
         return {"T": largest(size - m, m, e), "m": m, "width": -(-size // 8)}
-    least = {"full": 2, "short": 3}.get(name, 1)
-    k = next(k for k in range(least, 64) if 1 << k >= size + (name == "hr"))
+    minimum = {"full": 2, "short": 3}.get(name, 1)
+    k = next(k for k in range(minimum, 64) if 1 << k >= size + (name == "hr"))
     l = {"olh": rows, "full": best_rows, "short": best_rows}.get(name, lambda *_: 1)(e, name, size, k)
     bits = l + (2 if name == "short" else l) * k
     return {"T": largest((1 << l) - 1, 1, e), "l": l, "k": k, "width": 4 if bits <= 32 else -(-bits // 64) * 8}
@@ -207,7 +211,8 @@ def parameters(name, epsilon, size):
 
 def best_rows(e, name, size, k):
     def error(l):
-        g, collision = 1 << l, Fraction(1, 1 << l) if name == "short" else Fraction((1 << k - l) - 1, (1 << k) - 1)
+        g = 1 << l
+        collision = Fraction(1, 1 << l) if name == "short" else Fraction((1 << k - l) - 1, (1 << k) - 1)
         p = DIGITS.divide(e, DIGITS.add(e, g - 1))
         q = DIGITS.multiply(p, DIGITS.divide(collision.numerator, collision.denominator))
         rest = (1 - collision) / (g - 1)
@@ -233,7 +238,8 @@ def ones(size, e):
     def error(m):
         profit = DIGITS.multiply(m, e)
         p = DIGITS.divide(profit, DIGITS.add(profit, size - m))
-        inside, outside = DIGITS.multiply(p, m - 1), DIGITS.multiply(DIGITS.subtract(1, p), m)
+        inside = DIGITS.multiply(p, m - 1)
+        outside = DIGITS.multiply(DIGITS.subtract(1, p), m)
         q = DIGITS.divide(DIGITS.add(inside, outside), size - 1)
         spread = DIGITS.multiply(q, DIGITS.subtract(1, q))
         return DIGITS.divide(spread, DIGITS.power(DIGITS.subtract(p, q), 2))
@@ -277,7 +283,7 @@ def words(name, about, stream):
 def independent(code_rows):
     sums = {0}
     for row in code_rows:
-        sums |= {row ^ other for other in sums}
+        sums |= {row ^ total for total in sums}
     return len(sums) == 1 << len(code_rows)
 
 
@@ -290,7 +296,8 @@ def rows_of_pair(about, a, b):
     for i in range(about["k"]):
         for j in range(about["l"]):
             code_rows[j] |= ((a ^ b) >> j & 1) << i
-        a, b = times_x(a, about["k"]), times_x(times_x(b, about["k"]), about["k"])
+        a = times_x(a, about["k"])
+        b = times_x(times_x(b, about["k"]), about["k"])
     return code_rows
 
 
@@ -339,16 +346,16 @@ def bucketed(about, own_rows, bucket, stream):
 def multi_report(solution, names, epsilon, sizes, values, stream):
     """Return the report of a record with one value for each attribute. `names` are the oracles."""
     share = share_of(solution, epsilon, len(sizes))
-    each = list(zip(names, sizes, values, strict=True))
+    triples = list(zip(names, sizes, values, strict=True))
     if solution == "spl":
-        return b"".join(report(name, share, size, value, stream) for name, size, value in each)
+        return b"".join(report(name, share, size, value, stream) for name, size, value in triples)
     j = stream.below(len(sizes))
     if solution == "smp":
-        name, size, value = each[j]
-        widest = max(parameters(name, share, size)["width"] for name, size, _ in each)
+        name, size, value = triples[j]
+        widest = max(parameters(name, share, size)["width"] for name, size, _ in triples)
         return j.to_bytes(2, "little") + report(name, share, size, value, stream).ljust(widest, b"\0")
     parts = []
-    for i, (name, size, value) in enumerate(each):
+    for i, (name, size, value) in enumerate(triples):
         encoder = FAMILIES.get(name, name)
         real = i == j
         parts.append(report(encoder, share, size, value, stream) if real else fake(name, share, size, stream))
@@ -368,11 +375,11 @@ def fake(name, epsilon, size, stream):
 def support(name, epsilon, size, reports):
     """Return n and the support of each value by its definition, without implausible reports."""
     about = parameters(name, epsilon, size)
-    answers = [int.from_bytes(each, "little") for each in reports]
+    answers = [int.from_bytes(report, "little") for report in reports]
     if name in ("sue", "oue"):
         low, high = plausible(about, size)
-        answers = [each for each in answers if low <= each.bit_count() <= high]
-    return len(answers), [sum(supports(name, about, each, value) for each in answers) for value in range(size)]
+        answers = [answer for answer in answers if low <= answer.bit_count() <= high]
+    return len(answers), [sum(supports(name, about, answer, value) for answer in answers) for value in range(size)]
 
 
 def halves(epsilon, bins, reports):
@@ -382,9 +389,9 @@ def halves(epsilon, bins, reports):
     """
     assert parameters("haar", epsilon, bins)["k"] == bins.bit_length() - 1
     numbers, signs = [], []
-    integers = [int.from_bytes(each, "little") for each in reports]
+    integers = [int.from_bytes(report, "little") for report in reports]
     for j in range(bins.bit_length() - 1):
-        own = [(each >> 1, each & 1) for each in integers if (each >> 1) & ((2 << j) - 1) == 1 << j]
+        own = [(integer >> 1, integer & 1) for integer in integers if (integer >> 1) & ((2 << j) - 1) == 1 << j]
         numbers.append(len(own))
         lefts = range(0, bins, 2 << j)
         signs.append([sum(1 if parity(row & left) == bit else -1 for row, bit in own) for left in lefts])
@@ -397,15 +404,15 @@ def multi_support(solution, names, epsilon, sizes, reports):
     encoders = [FAMILIES.get(name, name) for name in names]
     widths = [parameters(name, share, size)["width"] for name, size in zip(encoders, sizes, strict=True)]
     parts = [[] for _ in sizes]
-    for each in reports:
+    for report in reports:
         if solution == "smp":
-            j = int.from_bytes(each[:2], "little")
-            parts[j].append(each[2 : 2 + widths[j]])
+            j = int.from_bytes(report[:2], "little")
+            parts[j].append(report[2 : 2 + widths[j]])
         else:
             for j, width in enumerate(widths):
                 start = sum(widths[:j])
-                parts[j].append(each[start : start + width])
-    return [support(*each) for each in zip(encoders, [share] * len(sizes), sizes, parts, strict=True)]
+                parts[j].append(report[start : start + width])
+    return [support(*triples) for triples in zip(encoders, [share] * len(sizes), sizes, parts, strict=True)]
 
 
 def supports(name, about, answer, value):

@@ -39,11 +39,11 @@ class Strings:
         if self.normal != "none":
             text = unicodedata.normalize("NFC", text)
         if self.normal == "NFC lower":
-            text = "".join(each.lower() if "A" <= each <= "Z" else each for each in text)
+            text = "".join(symbol.lower() if "A" <= symbol <= "Z" else symbol for symbol in text)
         if self.alphabet is None:
             codes = [byte or 255 for byte in text.encode()]
         else:
-            codes = [self.alphabet.find(each) + 1 or self.size for each in text]
+            codes = [self.alphabet.find(symbol) + 1 or self.size for symbol in text]
         return (codes + [0] * self.length)[: self.length]
 
     def name(self, text):
@@ -93,12 +93,15 @@ class Strings:
         return self.answer(text, part, rows, table, of_class)
 
     def answer(self, text, part, rows, table, answer):
-        name, epsilon = self.definition["oracle"], self.definition["epsilon"]
-        about, cell = reference.parameters(name, epsilon, 1 << self.bits), self.cell(text, part)
+        name = self.definition["oracle"]
+        epsilon = self.definition["epsilon"]
+        about = reference.parameters(name, epsilon, 1 << self.bits)
+        cell = self.cell(text, part)
         own_rows = reference.words(name, about, rows)
         answer_class = reference.hashed(name, about, own_rows, cell)
         if "table" in self.definition:
-            g, points = 1 << about["l"], self.definition["table"]
+            g = 1 << about["l"]
+            points = self.definition["table"]
             law = reference.integers_of_table(g, points, epsilon)
             bucket = reference.draw_table(g, points, *law, table)[answer_class]
             integer = bucket | sum(row << (about["l"] + j * about["k"]) for j, row in enumerate(own_rows))

@@ -54,23 +54,25 @@ def test_the_error_and_the_coverage_are_those_of_the_record(query, accuracy):
     span, result = final(query)
     accuracy.measure(query, span, result.findings.of_totals)
 
-    record, true = orjson.loads(result.window.records[0][1]), np.array(HALF) / sum(HALF)
+    record = orjson.loads(result.window.records[0][1])
+    true = np.array(HALF) / sum(HALF)
     order = [int(value) for value in record["values"]]
     value = accuracy.metrics.registry.get_sample_value
     for method, shares in record["shares"].items():
         labels = {"query": "page", "attribute": "", "method": method}
         assert value("hubbub_true_mse", labels) == pytest.approx(np.mean((np.array(shares) - true[order]) ** 2))
-    low, high = np.array(record["low"]), np.array(record["high"])
+    low = np.array(record["low"])
+    high = np.array(record["high"])
     covered = np.mean((low <= true[order]) & (true[order] <= high))
     assert value("hubbub_coverage_ratio", {"query": "page", "attribute": ""}) == covered
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "wrong_count",
     [None, b"", b"[]", b"{", b'{"digest": "00", "pane": 1, "source": "a", "counts": []}', b'{"counts": [[1], ["x"]]}'],
 )
-def test_an_invalid_true_count_is_skipped(query, accuracy, wrong):
-    accuracy.truth.put(wrong)
+def test_an_invalid_true_count_is_skipped(query, accuracy, wrong_count):
+    accuracy.truth.put(wrong_count)
     span, result = final(query)
     accuracy.measure(query, span, result.findings.of_totals)
     assert not next(iter(accuracy.metrics.true_mse.collect())).samples
@@ -86,8 +88,8 @@ def test_the_newest_panes_remain_and_future_panes_do_not_replace_them(query, acc
     span, _ = final(query)
     for pane in (START, START + 5):
         accuracy.truth.put(true_counts(query, pane, "a", HALF), START)
-    for ahead in range(20):
-        accuracy.truth.put(true_counts(query, START + 10**6 + ahead, "a", HALF), START)
+    for number in range(20):
+        accuracy.truth.put(true_counts(query, START + 10**6 + number, "a", HALF), START)
     (shares,) = accuracy.truth.shares(query, span)
     assert shares.tolist() == [n / sum(HALF) for n in HALF]
     for pane in (START + 10, START + 15):

@@ -3,6 +3,7 @@
 import struct
 from copy import copy
 from dataclasses import replace
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -57,7 +58,9 @@ def test_a_good_frame_is_accepted_with_the_data_for_its_tally():
     for data in (web(name=HERE), encode_json(WEB.digest, 1000, GRR, HERE)):
         frame = reason_of(data)
         assert isinstance(frame, AcceptedFrame)
-        assert (frame.query, frame.pane, frame.id) == (WEB, 1000, HERE)
+        assert frame.query == WEB
+        assert frame.pane == 1000
+        assert frame.id == HERE
         assert np.array_equal(frame.reports, GRR)
 
 
@@ -88,7 +91,9 @@ def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports,
     clock = NOW + 4_000 if reason == "late" else NOW
     refusal = reason_of(data, clock)
     assert isinstance(refusal, Refusal)
-    assert (refusal.reason, refusal.reports, refusal.query) == (reason, reports, query)
+    assert refusal.reason == reason
+    assert refusal.reports == reports
+    assert refusal.query == query
     assert refusal.detail
 
 
@@ -104,8 +109,8 @@ def test_alternating_good_and_bad_frames_are_checked_at_once():
     arrays, check, oracle = [], WEB.oracle.malformed, copy(WEB.oracle)
     oracle.malformed = lambda reports: arrays.append(len(reports)) or check(reports)
     query = replace(WEB, oracle=oracle)
-    bad = np.array([[1], [5], [9]], np.uint8)
-    run = [(offset, NOW, web(reports=bad if offset % 2 else GRR)) for offset in range(1000)]
+    bad_reports = np.array([[1], [5], [9]], np.uint8)
+    run = [(offset, NOW, web(reports=bad_reports if offset % 2 else GRR)) for offset in range(1000)]
     admission = Gate(1, 4, {WEB.digest: Versions.of(query)}).admit_records(run, None)
     assert arrays == [3000]
     [(_, frames)] = admission.batches.values()
@@ -127,7 +132,8 @@ def test_a_retired_digest_still_counts_in_the_panes_before():
 
 
 def test_each_version_judges_its_own_panes_and_none_closes_before_an_earlier_one():
-    patient, hasty = replace(WEB, lateness=30), replace(WEB, lateness=0, skew=5)
+    patient = replace(WEB, lateness=30)
+    hasty = replace(WEB, lateness=0, skew=5)
     versions = Versions((Version(990, patient), Version(1010, hasty)))
     gate = replace(GATE, definitions={WEB.digest: versions})
     assert reason_of(web(980), gate=gate).reason is Reason.UNKNOWN_QUERY
@@ -165,14 +171,16 @@ def test_under_embedded_only_ticks_move_the_clock():
 def test_a_duplicate_is_refused_with_the_number_of_its_reports():
     (query, frames), *_ = GATE.admit_records([(0, NOW, web(name=HERE))], None).batches.values()
     refusal = duplicate_refusal(query, frames, 0)
-    assert (refusal.reason, refusal.query, refusal.reports) == ("duplicate", "web", 3)
+    assert refusal.reason == "duplicate"
+    assert refusal.query == "web"
+    assert refusal.reports == 3
 
 
 def records(random, length):
     """Return a run with all kinds of records, often with the same header."""
-    now = NOW
+    clock = NOW
     for offset in range(length):
-        now += random.choice([0, 0, 1, 500, -700, 4_000])
+        clock += random.choice([0, 0, 1, 500, -700, 4_000])
         query = random.choice([WEB, WEB, WEB, APP, OLD])
         pane = random.choice([980, 990, 1000, 1000, 1000, 1010, 1070, 1080, 1003, 1500])
         name = random.choice([None, None, HERE, ELSEWHERE, random.randbytes(8), bytes(7) + b"\1"])
@@ -186,7 +194,7 @@ def records(random, length):
         kind = random.random()
         if kind < 0.05:
             data = random.choice([TICK_FRAME, None, b"", b"HBB1", data[:-1], data + bytes(400), b"[]", data[:45]])
-        yield offset + 7, now, data
+        yield offset + 7, clock, data
 
 
 def one_by_one(gate, run, clock):
@@ -239,14 +247,16 @@ def test_a_gate_that_has_seen_other_runs_has_the_outcomes_of_a_new_gate(seed, le
     gate = replace(GATE)
     for _ in range(3):
         run = list(records(random, length))
-        ours, new = (each.admit_records(run, clock) for each in (gate, replace(GATE)))
-        assert (ours.clock, ours.refusals, as_run(ours)) == (new.clock, new.refusals, as_run(new))
+        ours, new = (other_gate.admit_records(run, clock) for other_gate in (gate, replace(GATE)))
+        assert ours.clock == new.clock
+        assert ours.refusals == new.refusals
+        assert as_run(ours) == as_run(new)
 
 
 def test_a_stranger_cannot_make_a_gate_remember_without_bound():
     gate = replace(GATE)
     rows = np.zeros((360, 1), np.uint8)
-    run = [(n, NOW, web(pane, rows[:n])) for pane in range(1000, 1060, 10) for n in range(1, 361)]
+    run = [(n, NOW, web(pane, rows[:n])) for pane, n in product(range(1000, 1060, 10), range(1, 361))]
     assert len(run) > MOST_VERDICTS
     gate.admit_records(run, NOW)
     assert 0 < len(gate._verdicts) <= MOST_VERDICTS

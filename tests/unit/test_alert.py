@@ -54,16 +54,16 @@ def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
     return Watch("visits", b"\x01" * 8, None, window, "v{}".format, threshold, 0.05, alerts_a_day, per_day, **options)
 
 
-def step(*of):
+def step(*watched):
     """Return the state after a final, and the alerts as they are published."""
-    state, alerts = stepped(*of)
+    state, alerts = stepped(*watched)
     return state, [json.loads(encode(alert)) for alert in alerts]
 
 
 def draw(o, shares, n, rng):
     """Return a window of n clients from a population with these shares."""
-    own = rng.binomial(n, shares)
-    counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+    true_counts = rng.binomial(n, shares)
+    counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
     return Estimate(o.shares(counts, n), n, o)
 
 
@@ -99,7 +99,8 @@ def count_false_alerts(watching, shares, estimates):
     """Return the number of false alerts of each kind about a population that never changes."""
     counts = Counter()
     for _, alert in follow(watching, estimates):
-        share, tau = shares[position(alert)], alert["threshold"]
+        share = shares[position(alert)]
+        tau = alert["threshold"]
         if alert["kind"] == "surge":  # it has no threshold if no share below 1 is significant
             counts["surge"] += 1
         else:
@@ -130,7 +131,8 @@ CROWDS = [
 def test_false_alerts_are_at_most_the_stated_number(
     name, epsilon, size, n, window, days, alerts_a_day, threshold, shares
 ):
-    o, rng = oracle(name, epsilon=epsilon, size=size), seeded(name, epsilon, size, window, threshold)
+    o = oracle(name, epsilon=epsilon, size=size)
+    rng = seeded(name, epsilon, size, window, threshold)
     watching = watch(window, threshold, alerts_a_day)
     shares = shares(size)
     count = int(days * watching.finals_a_day)
@@ -142,7 +144,8 @@ def test_false_alerts_are_at_most_the_stated_number(
 @pytest.mark.parametrize(("window", "days"), [(SECONDS, 4), (HOUR, 400)])
 @pytest.mark.parametrize(("name", "epsilon", "size", "n"), CROWDS)
 def test_false_alerts_are_at_most_the_stated_number_over_many_days(name, epsilon, size, n, window, days):
-    o, rng = oracle(name, epsilon=epsilon, size=size), seeded("long", name, epsilon, size, window)
+    o = oracle(name, epsilon=epsilon, size=size)
+    rng = seeded("long", name, epsilon, size, window)
     watching = watch(window)
     shares = population(size)
     count = int(days * watching.finals_a_day)
@@ -170,7 +173,8 @@ def test_the_stated_number_is_used_up():
 @pytest.mark.parametrize(("name", "epsilon"), [("grr", 8.0), ("grr", 1.0), ("oue", 4.0), ("olh", 1.0)])
 def test_a_value_at_the_threshold_does_not_flap(name, epsilon):
     """This holds even if the noise is so small that each window shows its own share."""
-    o, rng = oracle(name, epsilon=epsilon, size=50), seeded("flap", name, epsilon)
+    o = oracle(name, epsilon=epsilon, size=50)
+    rng = seeded("flap", name, epsilon)
     for window, count in ((SECONDS, 500), (HOUR, 300)):
         watching = watch(window, Threshold("share", 0.05))
         alerts = [a for _, a in follow(watching, (draw(o, at_threshold(50), 50_000, rng) for _ in range(count)))]
@@ -179,8 +183,10 @@ def test_a_value_at_the_threshold_does_not_flap(name, epsilon):
 
 
 def test_a_value_well_above_significance_enters_once_and_stays_and_one_at_it_does_not():
-    o, rng = oracle("oue", epsilon=1.0, size=100), seeded("significance")
-    shares, tau = np.full(100, 1e-4), draw(o, np.full(100, 0.01), 10_000, rng).significance()
+    o = oracle("oue", epsilon=1.0, size=100)
+    rng = seeded("significance")
+    shares = np.full(100, 1e-4)
+    tau = draw(o, np.full(100, 0.01), 10_000, rng).significance()
     shares[[7, 8]] = tau, tau + 5.0 * o.noise(10_000).sigma
     alerts = [alert for _, alert in follow(watch(), (draw(o, shares, 10_000, rng) for _ in range(1_000)))]
     assert [(alert["kind"], position(alert), alert["threshold"]) for alert in alerts] == [("enter", 8, rounded(tau))]
@@ -188,7 +194,8 @@ def test_a_value_well_above_significance_enters_once_and_stays_and_one_at_it_doe
 
 def test_a_value_keeps_the_threshold_that_it_entered_by():
     """At night few clients cannot prove a value that all clients prove. By day it is still above the threshold."""
-    o, rng = oracle("oue", epsilon=2.0, size=64), seeded("night")
+    o = oracle("oue", epsilon=2.0, size=64)
+    rng = seeded("night")
     shares = np.full(64, 0.005)
     shares[9] = 0.1
     crowd = [20_000] * 10 + [500] * 200 + [20_000] * 10
@@ -199,10 +206,11 @@ def test_a_value_keeps_the_threshold_that_it_entered_by():
 
 
 def test_the_first_final_that_shows_values_is_a_baseline():
-    o, rng = oracle("grr", epsilon=4.0, size=8), seeded("baseline")
+    o = oracle("grr", epsilon=4.0, size=8)
+    rng = seeded("baseline")
     shares = [np.r_[0.5, np.zeros(7)], np.r_[0.5, 0.4, np.zeros(6)]]
-    empty = Estimate(np.full(8, np.nan), 0, o)
-    estimates = [empty, *(draw(o, each, 20_000, rng) for each in shares)]
+    empty_estimate = Estimate(np.full(8, np.nan), 0, o)
+    estimates = [empty_estimate, *(draw(o, share, 20_000, rng) for share in shares)]
     events = [(alert["kind"], position(alert), alert["baseline"]) for _, alert in follow(watch(HOUR), estimates)]
     assert events == [("enter", 0, True), ("enter", 1, False), ("surge", 1, False)]
 
@@ -223,13 +231,15 @@ def test_values_at_the_threshold_leave_as_rarely_as_stated(name):
 
 def levels():
     """Return finals with the ninth value at 0.01, then at 0.3, then at 0.01 again."""
-    low, high = np.full(64, 0.01), np.full(64, 0.01)
+    low = np.full(64, 0.01)
+    high = np.full(64, 0.01)
     high[9] = 0.3
     return [low] * 20 + [high] * 20 + [low] * 100
 
 
 def test_a_value_that_rises_enters_and_one_that_falls_leaves():
-    o, rng = oracle("olh", epsilon=2.0, size=64), seeded("rise")
+    o = oracle("olh", epsilon=2.0, size=64)
+    rng = seeded("rise")
     estimates = [draw(o, level, 20_000, rng) for level in levels()]
     alerts = follow(watch(threshold=Threshold("share", 0.1)), estimates)
     events = [(alert["kind"], position(alert), final.end) for final, alert in alerts]
@@ -238,7 +248,8 @@ def test_a_value_that_rises_enters_and_one_that_falls_leaves():
 
 def test_since_the_start_values_enter_and_leave_but_do_not_surge():
     """Every such window overlaps all before it."""
-    o, rng = oracle("olh", epsilon=2.0, size=64), seeded("since")
+    o = oracle("olh", epsilon=2.0, size=64)
+    rng = seeded("since")
     counts = np.cumsum([draw(o, level, 20_000, rng).counts for level in levels()], axis=0)
     estimates = [Estimate(o.shares(c, 20_000 * i), 20_000 * i, o) for i, c in enumerate(counts, 1)]
     events = [(alert["kind"], position(alert)) for _, alert in follow(watch(SINCE, Threshold("share", 0.1)), estimates)]
@@ -247,8 +258,10 @@ def test_since_the_start_values_enter_and_leave_but_do_not_surge():
 
 def test_a_rise_is_compared_with_a_window_that_does_not_overlap_and_reported_once():
     """A hopping window contains more and more of a rise. It alerts once, as soon as the rise is significant."""
-    o, rng = oracle("oue", epsilon=2.0, size=64), seeded("sliding rise")
-    low, high = np.full(64, 0.01), np.full(64, 0.01)
+    o = oracle("oue", epsilon=2.0, size=64)
+    rng = seeded("sliding rise")
+    low = np.full(64, 0.01)
+    high = np.full(64, 0.01)
     high[9] = 0.2
     panes = [draw(o, low if i < 30 else high, 4_000, rng).counts for i in range(80)]
     estimates = [Estimate(o.shares(sum(panes[i : i + 6]), 24_000), 24_000, o) for i in range(75)]
@@ -283,22 +296,24 @@ def test_reference_windows_are_few_and_the_newest_comparable_ones():
 
 @pytest.mark.parametrize(("size", "every"), [(20, 10), (30, 10), (40, 10), (50, 20), (60, 50), (3600, 70)])
 def test_no_kind_of_window_keeps_more_references_than_the_limit(size, every):
-    o, window = oracle("grr", epsilon=1.0, size=4), Window("hopping", size, every)
+    o = oracle("grr", epsilon=1.0, size=4)
+    window = Window("hopping", size, every)
     e = draw(o, np.full(4, 0.25), 1_000, seeded("kept"))
-    state, most = None, 0
+    state, maximum = None, 0
     for final in finals(window, [e] * 300):
         state, _ = step(watch(window), state, final)
-        most = max(most, len(state.references))
-    assert most == stored_windows(window)
+        maximum = max(maximum, len(state.references))
+    assert maximum == stored_windows(window)
 
 
 def test_a_rise_of_a_few_reports_is_no_surge():
     """With grr and many values a few reports are many standard errors, although they mean nothing."""
-    o, rng = oracle("grr", epsilon=1.0, size=41_270), seeded("handful")
+    o = oracle("grr", epsilon=1.0, size=41_270)
+    rng = seeded("handful")
     shares = np.full(o.size, 1 / o.size)
     estimates = [draw(o, shares, 5_000, rng) for _ in range(12)]
-    z = [(now.shares - was.shares) / np.sqrt(now.stderr**2 + was.stderr**2) for was, now in pairwise(estimates)]
-    assert sum((one > 5.0).sum() for one in z) > 5
+    z = [(later.shares - was.shares) / np.sqrt(later.stderr**2 + was.stderr**2) for was, later in pairwise(estimates)]
+    assert sum((score > 5.0).sum() for score in z) > 5
     assert list(follow(watch(), estimates)) == []
 
 
@@ -314,8 +329,8 @@ def test_an_attribute_of_a_sample_causes_the_same_alerts():
     m = multi("smp", sizes=[20, 5], epsilon=4.0, oracle="grr")
     rng = seeded("smp")
     estimates = []
-    for common in [3] * 10 + [8] * 10:
-        values = np.where(rng.random(5_000) < 0.4, common, rng.integers(0, 20, 5_000))
+    for common_value in [3] * 10 + [8] * 10:
+        values = np.where(rng.random(5_000) < 0.4, common_value, rng.integers(0, 20, 5_000))
         state = m.zeros()
         m.add(state, m.perturb(np.column_stack([values, values % 5]), rng))
         estimates.append(m.estimate(state, 5_000)[0])
@@ -327,7 +342,8 @@ def test_an_attribute_of_a_sample_causes_the_same_alerts():
 
 def story(seed, window=SLIDING):
     """Return windows in which values come and go. One is empty, and one has no independent reports."""
-    o, rng = oracle("olh", epsilon=3.0, size=30), seeded("story", seed)
+    o = oracle("olh", epsilon=3.0, size=30)
+    rng = seeded("story", seed)
     shares = rng.dirichlet(np.full(30, 0.3), 8)
     estimates = [draw(o, shares[i // 6], int(rng.integers(1_000, 5_000)), rng) for i in range(40)]
     estimates[11] = Estimate(np.full(30, np.nan), 0, o)
@@ -352,8 +368,8 @@ def test_a_restart_repeats_every_alert_byte_for_byte_and_forgets_none(seed, wind
     for i, final in enumerate(windows):
         if i in restarts and state is not None:
             state = load(dump(state))
-            for again in windows[max(0, i - 6) : i]:
-                same, alerts = step(watching, state, again)
+            for repeated_window in windows[max(0, i - 6) : i]:
+                same, alerts = step(watching, state, repeated_window)
                 assert same is state
                 assert alerts == []
         state, alerts = step(watching, state, final)
@@ -366,7 +382,9 @@ def test_a_state_decodes_to_the_same_values():
     for final in story(1):
         state, _ = step(watch(SLIDING, Threshold("share", 0.1)), state, final)
     again = load(dump(state))
-    assert (again.end, again.above, again.silences) == (state.end, state.above, state.silences)
+    assert again.end == state.end
+    assert again.above == state.above
+    assert again.silences == state.silences
     assert state.above
     assert [(k.end, k.n, k.n_independent, k.counts.tolist()) for k in again.references] == [
         (k.end, k.n, k.n_independent, k.counts.tolist()) for k in state.references
@@ -378,14 +396,15 @@ def test_a_state_decodes_to_the_same_values():
 
 
 def test_an_alert_describes_the_event_and_its_id_follows_from_it():
-    o, rng = oracle("oue", epsilon=2.0, size=8), seeded("fields")
-    before, now = (draw(o, np.array([share, *[0.05] * 7]), 20_000, rng) for share in (0.1, 0.6))
+    o = oracle("oue", epsilon=2.0, size=8)
+    rng = seeded("fields")
+    earlier_values, present_values = (draw(o, np.array([share, *[0.05] * 7]), 20_000, rng) for share in (0.1, 0.6))
     watching = watch(threshold=Threshold("share", 0.3))
-    state, nothing = step(watching, None, Final(0, 10, before))
+    state, nothing = step(watching, None, Final(0, 10, earlier_values))
     assert nothing == []
-    final = Final(10, 20, now, np.linspace(0.9, 0.2, 8))
+    final = Final(10, 20, present_values, np.linspace(0.9, 0.2, 8))
     _, alerts = step(watching, state, final)
-    low, high = now.interval()
+    low, high = present_values.interval()
     compared = {"scale": 1, "from": {"start": 0, "end": 10}, "to": {"start": 10, "end": 20}}
     for alert, kind in zip(alerts, ("enter", "surge"), strict=True):
         assert alert.pop("id")
@@ -397,26 +416,26 @@ def test_an_alert_describes_the_event_and_its_id_follows_from_it():
             "attribute": None,
             "value": "v0",
             "window": {"kind": "tumbling", "start": 10, "end": 20, "size": 10, "step": 10},
-            "share": now.shares[0],
+            "share": present_values.shares[0],
             "low": rounded(low[0]),
             "high": rounded(high[0]),
             "threshold": 0.3,
             "baseline": False,
-            "before": before.shares[0],
+            "before": earlier_values.shares[0],
             "probability": 0.9,
             "by": "share",
             **dict.fromkeys(("quantile", "unit")),
             **(compared if kind == "surge" else dict.fromkeys(compared)),
         }
     ids = set()
-    for other in (
+    for other_value in (
         watching,
         replace(watching, query="q"),
         replace(watching, digest=b"2" * 8),
         replace(watching, attribute="a"),
     ):
         for variant in (final, replace(final, probability=None), replace(final, start=11, end=21)):
-            ids |= {alert["id"] for alert in step(other, state, variant)[1]}
+            ids |= {alert["id"] for alert in step(other_value, state, variant)[1]}
     assert len(ids) == 2 * 4 * 3
 
 
@@ -461,11 +480,14 @@ def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
     summaries = []
     for key, value in all_events:
         alert = schemas.alert(value)
-        end, digest = alert["window"]["end"], PROFILE.digest.hex()
+        end = alert["window"]["end"]
+        digest = PROFILE.digest.hex()
         path = [alert["attribute"], "tumbling", 10, 10, end, alert["kind"], alert["value"]]
-        path += [alert["scale"]] if alert["scale"] else []
+        if alert["scale"]:
+            path += [alert["scale"]]
         assert key.decode() == "|".join(map(str, ["profile", digest, *path]))
-        assert (alert["query"], alert["digest"]) == ("profile", digest)
+        assert alert["query"] == "profile"
+        assert alert["digest"] == digest
         summaries.append((end, alert["attribute"], alert["kind"], alert["value"]))
     changes = {(attribute, kind, value) for end, attribute, kind, value in summaries if end == 70}
     assert {(attribute, kind, value) for end, attribute, kind, value in summaries if end == 10} == {
@@ -474,8 +496,12 @@ def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
         ("sex", "enter", "m"),
     }
     assert changes == {
-        *(("age", "enter", "7"), ("age", "leave", "3"), ("age", "surge", "7"), ("age", "fade", "3")),
-        *(("sex", "surge", "m"), ("sex", "fade", "f")),
+        ("age", "enter", "7"),
+        ("age", "leave", "3"),
+        ("age", "surge", "7"),
+        ("age", "fade", "3"),
+        ("sex", "surge", "m"),
+        ("sex", "fade", "f"),
     }
     assert len({key for key, _ in all_events}) == len(all_events)
 
@@ -486,14 +512,14 @@ def test_an_alert_holds_the_numbers_of_its_record():
     by_attribute = {record["attribute"]: record for record in records}
     for _, value in decide(findings).alerts:
         alert = schemas.alert(value)
-        of = by_attribute[alert["attribute"]]
-        at = of["values"].index(alert["value"])
+        watched = by_attribute[alert["attribute"]]
+        at = watched["values"].index(alert["value"])
         assert [alert["share"], alert["low"], alert["high"]] == [
-            of["shares"]["unbiased"][at],
-            of["low"][at],
-            of["high"][at],
+            watched["shares"]["unbiased"][at],
+            watched["low"][at],
+            watched["high"][at],
         ]
-        chances = {hitter["value"]: hitter["probability"] for hitter in of["hitters"]["norm_sub"]}
+        chances = {hitter["value"]: hitter["probability"] for hitter in watched["hitters"]["norm_sub"]}
         assert alert["probability"] == chances[alert["value"]]
 
 

@@ -8,6 +8,7 @@ import tempfile
 import tomllib
 import zlib
 from functools import cache
+from itertools import chain, product
 from pathlib import Path
 
 import numpy as np
@@ -123,12 +124,12 @@ def values_by_topic():
     """Return the values that workers publish for a crowd, by topic."""
     values_of = {"estimates": [], "alerts": [], "truth": []}
     crowds = [boards.Crowd(HOMEPAGE, clients=2_000, surge=2), boards.Crowd(PROFILE, clients=500)]
-    for messages in (one.next() for _ in range(4) for one in crowds):
+    for messages in (crowd.next() for _, crowd in product(range(4), crowds)):
         for topic, _, value in messages:
             values_of[topic].append(value)
     values_of["estimates"].append(crowds[0].provisional()[2])
     values_of["status"] = [
-        boards.status_message(one.query, START, start)[2] for one in crowds for start in (START, None)
+        boards.status_message(crowd.query, START, start)[2] for crowd, start in product(crowds, (START, None))
     ]
     return {topic: values[:12] for topic, values in values_of.items()}
 
@@ -143,7 +144,8 @@ def record_keys():
 @cache
 def reports():
     """Return a tick and frames of both queries, binary and JSON, with and without an id."""
-    draw, frames = np.random.default_rng(14), [TICK]
+    draw = np.random.default_rng(14)
+    frames = [TICK]
     for query, shape in ((HOMEPAGE, 4), (PROFILE, (4, 2))):
         rows = query.oracle.perturb(np.zeros(shape, np.int64), draw)
         for write in (encode, encode_json):
@@ -203,7 +205,7 @@ def alert_states():
 def blocks():
     counts = np.arange(HOMEPAGE.domains[0].size).astype(np.uint16)
     part = Part(700, 600, counts, is_visible=True, is_complete=True)
-    return [encode_block(Block(START, (each,))) for each in (part, None)]
+    return [encode_block(Block(START, (part_stretch,))) for part_stretch in (part, None)]
 
 
 @cache
@@ -239,11 +241,11 @@ def marks():
 @cache
 def states():
     alerts = [alert_states()[1]]
-    at = Position(START + 10, START - 500, START, _snapshot(300))
+    position = Position(START + 10, START - 500, START, _snapshot(300))
     return [
         encode_state(Position(START + 10), alerts, _marks()),
-        encode_state(at, alerts, _marks()),
-        encode_state(at, [], _marks()),
+        encode_state(position, alerts, _marks()),
+        encode_state(position, [], _marks()),
     ]
 
 
@@ -301,4 +303,4 @@ def scenarios():
 def vectors():
     """Return the frames of the test vectors for clients in any language."""
     groups = json.loads((Path(__file__).parents[2] / "vectors" / "frames.json").read_text())
-    return [bytes.fromhex(case["hex"]) for kind in groups.values() for case in kind if "hex" in case]
+    return [bytes.fromhex(case["hex"]) for case in chain.from_iterable(groups.values()) if "hex" in case]

@@ -6,15 +6,71 @@ import json
 import orjson
 
 STRANGE = (
-    *(None, True, False, "", "x", "1", "y" * 300, "\0", "é", "(other)", "nan", "1e999"),
-    *(0, 1, -1, 0.5, -0.0, 1e300, 1 << 31, 1 << 53, (1 << 63) - 1, -(1 << 63)),
-    *([], {}, [1], [[1]], [None], ["a", "a"], {"a": 1}, {"file": "nowhere"}, [[]] * 20),
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "1",
+    "y" * 300,
+    "\0",
+    "é",
+    "(other)",
+    "nan",
+    "1e999",
+    0,
+    1,
+    -1,
+    0.5,
+    -0.0,
+    1e300,
+    1 << 31,
+    1 << 53,
+    (1 << 63) - 1,
+    -(1 << 63),
+    [],
+    {},
+    [1],
+    [[1]],
+    [None],
+    ["a", "a"],
+    {"a": 1},
+    {"file": "nowhere"},
+    [[]] * 20,
 )
 TOKENS = (
-    *(b"", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\r\n", b"\n", b'"', b"'", b"\\", b"\\ud800", b'"""'),
+    b"",
+    b"\0",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"\xef\xbb\xbf",
+    b"\r\n",
+    b"\n",
+    b'"',
+    b"'",
+    b"\\",
+    b"\\ud800",
+    b'"""',
     *(b"{", b"}", b"[", b"]", b"[" * 2_000, b'{"a":' * 500, b",", b":", b"=", b"|", b"#", b"=1+1", b"\x1b[2J"),
-    *(b"0", b"-1", b"1e999", b"nan", b"inf", b"NaN", b"9" * 400, b"9" * 5_000, b"0x7fffffffffffffff", b"1_0", b"+1"),
-    *(b"true", b"null", b"1979-05-27T07:32:00Z", b"9999-12-31", b'"10s"', b"99999999999d", b"all", b"../../x"),
+    b"0",
+    b"-1",
+    b"1e999",
+    b"nan",
+    b"inf",
+    b"NaN",
+    b"9" * 400,
+    b"9" * 5_000,
+    b"0x7fffffffffffffff",
+    b"1_0",
+    b"+1",
+    b"true",
+    b"null",
+    b"1979-05-27T07:32:00Z",
+    b"9999-12-31",
+    b'"10s"',
+    b"99999999999d",
+    b"all",
+    b"../../x",
 )
 """Bytes that are difficult for parsers."""
 EDGES = (0, 1, -1, 127, 255, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 53, (1 << 63) - 1, -(1 << 63))
@@ -40,14 +96,14 @@ def corrupt_json(value, draw):
         paths = [path for path in _paths(value) if len(path) < 4 or draw.random() < 0.1]
         if not paths:
             return draw.choice(STRANGE)
-        *before, last = draw.choice(paths)
+        *earlier_value, last_value = draw.choice(paths)
         inner = value
-        for key in before:
+        for key in earlier_value:
             inner = inner[key]
         if draw.random() < 0.2:
-            del inner[last]
+            del inner[last_value]
         else:
-            inner[last] = copy.deepcopy(draw.choice(STRANGE))
+            inner[last_value] = copy.deepcopy(draw.choice(STRANGE))
     return value
 
 
@@ -81,14 +137,14 @@ def _bit(data, draw):
 def _edge(data, draw):
     width = draw.choice((1, 2, 4, 8))
     if len(data) >= width:
-        at = draw.randrange(len(data) - width + 1)
+        position = draw.randrange(len(data) - width + 1)
         number = draw.choice(EDGES) & ((1 << 8 * width) - 1)
-        data[at : at + width] = number.to_bytes(width, draw.choice(("little", "big")))
+        data[position : position + width] = number.to_bytes(width, draw.choice(("little", "big")))
 
 
 def _token(data, draw):
-    at = draw.randrange(len(data) + 1)
-    data[at : at + draw.choice((0, 0, 1, 4))] = draw.choice(TOKENS)
+    position = draw.randrange(len(data) + 1)
+    data[position : position + draw.choice((0, 0, 1, 4))] = draw.choice(TOKENS)
 
 
 def _cut(data, draw):
@@ -96,21 +152,22 @@ def _cut(data, draw):
 
 
 def _delete(data, draw):
-    at = draw.randrange(len(data) + 1)
-    del data[at : at + draw.randrange(1, 9)]
+    position = draw.randrange(len(data) + 1)
+    del data[position : position + draw.randrange(1, 9)]
 
 
 def _repeat(data, draw):
-    at = draw.randrange(len(data) + 1)
-    piece = data[at : at + draw.randrange(1, 100)]
-    data[at:at] = piece
+    position = draw.randrange(len(data) + 1)
+    piece = data[position : position + draw.randrange(1, 100)]
+    data[position:position] = piece
 
 
 def _swap_lines(data, draw):
     """Swap two lines."""
     lines = data.split(b"\n")
-    one, other = draw.randrange(len(lines)), draw.randrange(len(lines))
-    lines[one], lines[other] = lines[other], lines[one]
+    first_line = draw.randrange(len(lines))
+    second_line = draw.randrange(len(lines))
+    lines[first_line], lines[second_line] = lines[second_line], lines[first_line]
     data[:] = b"\n".join(lines)
 
 

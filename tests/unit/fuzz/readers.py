@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import cramjam
@@ -149,8 +150,8 @@ def _store(take: Callable[[Store, bytes], object]) -> Callable[[bytes], None]:
 
 def _definitions(data: bytes) -> None:
     """Read the data as a value under good keys, and as a key."""
-    good = corpus.definition_writes()
-    for key, value in (*((key, data) for key, _ in good), (data, good[0][1]), (data, None)):
+    good_writes = corpus.definition_writes()
+    for key, value in (*((key, data) for key, _ in good_writes), (data, good_writes[0][1]), (data, None)):
         definitions = catalog.read([catalog.TopicRecord(key, value, 1000 * START)])
         assert len(definitions.unreadable) <= 1
         for versions in definitions.versions.values():
@@ -175,7 +176,8 @@ def _spool(data: bytes, folder: Path) -> None:
     for name in ("0001020304050607", "x"):
         (spool.folder / f"{name}.frame").write_bytes(data)
     for entry in spool.frames():
-        assert (entry.id, entry.data) == (bytes(range(8)), data)
+        assert entry.id == bytes(range(8))
+        assert entry.data == data
 
 
 def _truths(data: bytes) -> None:
@@ -284,7 +286,11 @@ READERS = (
     Reader(
         "aggregator.merging.snapshot_partition:SnapshotPartition.load",
         lambda: [
-            *(*corpus.snapshots(), *corpus.tallies(), *corpus.progress(), *corpus.states(), *corpus.blocks()),
+            *corpus.snapshots(),
+            *corpus.tallies(),
+            *corpus.progress(),
+            *corpus.states(),
+            *corpus.blocks(),
             *corpus.KEYS,
         ],
         _bytes(_snapshots),
@@ -377,7 +383,7 @@ READERS = (
     ),
     Reader(
         "hubbub.definitions.catalog:read",
-        lambda: [part for write in corpus.definition_writes() for part in write],
+        lambda: [*chain.from_iterable(corpus.definition_writes())],
         _bytes(_definitions),
         memory=32 * MIB,
         steps=200_000,
