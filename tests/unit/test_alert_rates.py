@@ -39,13 +39,14 @@ def watch(seconds, *, panel=False):
 
 def sampled(o, days, seconds, rng, *, rhythm=0.0, drift=0.0):
     """Yield windows of new clients. Their number and half of the shares rise and fall with the time of day."""
-    base, moves = zipf(), np.where(np.arange(SIZE) % 2 == 0, 1.0, -1.0)
+    base = zipf()
+    moves = np.where(np.arange(SIZE) % 2 == 0, 1.0, -1.0)
     for i in range(int(days * DAY / seconds)):
         hour = np.sin(2 * np.pi * i * seconds / DAY)
         shares = base * (1 + drift * moves * np.sin(2 * np.pi * i * seconds / (30 * DAY)))
         n = int(CLIENTS * (1 + rhythm * hour))
-        own = rng.binomial(n, shares / shares.sum())
-        counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+        true_counts = rng.binomial(n, shares / shares.sum())
+        counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
         yield Estimate(o.shares(counts, n), n, o)
 
 
@@ -97,15 +98,16 @@ LONG = {10: 1, 600: 30, 3600: 180, DAY: 3000}
 
 
 def flaps(population, seconds, days):
-    o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded(population, seconds, days)
+    o = oracle("oue", epsilon=EPSILON, size=SIZE)
+    rng = seeded(population, seconds, days)
     counts = count_alerts(watch(seconds), sampled(o, days, seconds, rng, **POPULATIONS[population]))
     assert 3 <= counts["first"] < 40
-    most = stats.poisson.ppf(1 - 1e-6, days / 4)
+    maximum = stats.poisson.ppf(1 - 1e-6, days / 4)
     # A share that drifts crosses the threshold truly, once a month and way.
     crossings = 40 * days / 30 if population == "drift" else 0
-    assert counts["enter"] <= most + crossings
-    assert counts["leave"] <= most + crossings
-    assert counts["surge"] <= most
+    assert counts["enter"] <= maximum + crossings
+    assert counts["leave"] <= maximum + crossings
+    assert counts["surge"] <= maximum
     return counts
 
 
@@ -124,12 +126,13 @@ def test_alerts_do_not_flap_for_months(population, seconds):
 
 def panels(churn, seconds, windows):
     """Return alerts of a panel. An old answer and its noise repeat until the value changes."""
-    o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("panel", churn, seconds, windows)
+    o = oracle("hr", epsilon=EPSILON, size=SIZE)
+    rng = seeded("panel", churn, seconds, windows)
     counts = count_alerts(watch(seconds, panel=True), panel(o, windows, rng, churn=churn))
     days = windows * seconds / DAY
-    most = stats.poisson.ppf(1 - 1e-6, days / 4)
+    maximum = stats.poisson.ppf(1 - 1e-6, days / 4)
     assert counts["first"] >= 2
-    assert [counts[kind] <= most for kind in ("enter", "leave", "surge")] == [True] * 3, counts
+    assert [counts[kind] <= maximum for kind in ("enter", "leave", "surge")] == [True] * 3, counts
     return counts
 
 
@@ -147,7 +150,8 @@ def test_a_panel_does_not_flap_for_months(churn, seconds):
 
 def test_a_panel_alerts_on_a_rise_of_three_standard_errors():
     """Two windows of other people would need a difference of over five standard errors."""
-    o, rng = oracle("hr", epsilon=EPSILON, size=SIZE), seeded("risen")
+    o = oracle("hr", epsilon=EPSILON, size=SIZE)
+    rng = seeded("risen")
     rise = 3.0 * float(o.noise(CLIENTS).sigma)
     for watching, expected in ((watch(3600, panel=True), [20]), (watch(3600), [])):
         windows = panel(o, 30, rng, churn=0.05, rise=(20, 200, rise))
@@ -157,14 +161,16 @@ def test_a_panel_alerts_on_a_rise_of_three_standard_errors():
 
 @pytest.mark.parametrize("seconds", SIZES)
 def test_a_value_that_gains_three_standard_errors_in_each_window_causes_an_alert(seconds):
-    o, rng = oracle("oue", epsilon=EPSILON, size=SIZE), seeded("ramp", seconds)
-    sigma, base = float(o.noise(CLIENTS).sigma), zipf()
+    o = oracle("oue", epsilon=EPSILON, size=SIZE)
+    rng = seeded("ramp", seconds)
+    sigma = float(o.noise(CLIENTS).sigma)
+    base = zipf()
     estimates = []
     for i in range(20):
         shares = base.copy()
         shares[200] += 3.0 * sigma * max(i - 4, 0)
-        own = rng.binomial(CLIENTS, shares / shares.sum())
-        counts = rng.binomial(own, o.p) + rng.binomial(CLIENTS - own, o.q)
+        true_counts = rng.binomial(CLIENTS, shares / shares.sum())
+        counts = rng.binomial(true_counts, o.p) + rng.binomial(CLIENTS - true_counts, o.q)
         estimates.append(Estimate(o.shares(counts, CLIENTS), CLIENTS, o))
     windows = [i for i, alert in follow(watch(seconds), estimates) if alert.value == "200"]
     assert 5 <= windows[0] <= 9

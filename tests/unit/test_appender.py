@@ -73,19 +73,19 @@ def test_frames_share_a_batch_until_it_is_taken_and_no_number_of_a_record_is_giv
     async def run():
         queue = Queue()
         early = [await queue.append(frame(0)), await queue.append(frame(1), frame(2, partition=1))]
-        first = queue.take()
+        first_batch = queue.take()
         late = [await queue.append(frame(3)), await queue.append(frame(4))]  # before the first batch is built
         second = queue.take()
-        assert [numbers(first[0]), numbers(first[1]), numbers(second[0])] == [[0, 1], [2], [3, 4]]
-        assert [contents(batch).base_sequence for batch in (first[0], first[1], second[0])] == [0, 0, 2]
+        assert [numbers(first_batch[0]), numbers(first_batch[1]), numbers(second[0])] == [[0, 1], [2], [3, 4]]
+        assert [contents(batch).base_sequence for batch in (first_batch[0], first_batch[1], second[0])] == [0, 0, 2]
         assert {record.timestamp for record in contents(second[0])} == {1000 * PANE}  # no finer time than the pane's
         second[0].done(2, LOGGED + 1)
         assert [await task for task in late] == [[LOGGED + 1]] * 2
         assert not any(task.done() for task in early)
-        first[0].done(0, LOGGED)
+        first_batch[0].done(0, LOGGED)
         assert await early[0] == [LOGGED]
         assert not early[1].done(), "a request waits for all its partitions"
-        first[1].done(0, LOGGED + 2)
+        first_batch[1].done(0, LOGGED + 2)
         assert await early[1] == [LOGGED, LOGGED + 2]
         assert queue.appender.weight == 0
         assert not queue.appender._newest
@@ -97,13 +97,13 @@ def test_the_embedded_broker_gets_each_frame_once_too():
     async def run():
         queue = Queue(embedded=True)
         tasks = [await queue.append(frame(0))]
-        first = queue.take()[0]
+        first_batch = queue.take()[0]
         tasks.append(await queue.append(frame(1)))
-        assert numbers(first) == [0, 1]
+        assert numbers(first_batch) == [0, 1]
         tasks.append(await queue.append(frame(2)))
         second = queue.take()[0]
         assert numbers(second) == [2]
-        for batch in (first, second):
+        for batch in (first_batch, second):
             batch.done(0, -1)
         assert [await task for task in tasks] == [[NOW]] * 3
 
@@ -156,7 +156,8 @@ def test_a_refused_batch_fails_its_own_requests_only():
 def test_a_request_that_ends_early_leaves_the_batch_to_the_others(monkeypatch):
     async def run():
         queue = Queue()
-        leaver, other = await queue.append(frame(0)), await queue.append(frame(1))
+        leaver = await queue.append(frame(0))
+        other_future = await queue.append(frame(1))
         leaver.cancel()
         monkeypatch.setattr(module, "PATIENCE", 0.01)
         with pytest.raises(Unacknowledged, match="did not acknowledge"):
@@ -165,7 +166,7 @@ def test_a_request_that_ends_early_leaves_the_batch_to_the_others(monkeypatch):
         batch = queue.take()[0]
         assert numbers(batch) == [0, 1, 2]
         batch.done(0, LOGGED)
-        assert await other == [LOGGED]
+        assert await other_future == [LOGGED]
         assert leaver.cancelled()
         assert queue.appender.weight == 0
 

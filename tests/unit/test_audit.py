@@ -76,11 +76,11 @@ def catalog_of(query):
 def log_of(query, sizes):
     """Return a log with so many reports in each pane, one frame for each group. A number is that of group 0."""
     rng, log = np.random.default_rng(5), []
-    for at, numbers in enumerate(sizes):
+    for position, numbers in enumerate(sizes):
         for group, n in enumerate(numbers if isinstance(numbers, tuple) else (numbers,)):
             values = rng.integers(0, query.domains[0].size, (n, len(query.domains)))
             reports = query.oracle.perturb(values if query.attributes else values[:, 0], rng)
-            log.append((at, START + PANE * at, group, reports))
+            log.append((position, START + PANE * position, group, reports))
     return log
 
 
@@ -89,8 +89,8 @@ def read_log(query, log, lost=()):
     audit = Fold(catalog_of(query), 1, log_has_time=True, limit=LIMIT)
     records = [
         (offset, 1000 * pane, encode(query.digest, pane, reports, group=group))
-        for offset, (at, pane, group, reports) in enumerate(log)
-        if len(reports) and at not in lost
+        for offset, (position, pane, group, reports) in enumerate(log)
+        if len(reports) and position not in lost
     ]
     audit.read(0, [*records, (len(log), 1000 * (START + PANE * (len(log) + 20)), TICK)])
     return audit
@@ -99,13 +99,14 @@ def read_log(query, log, lost=()):
 def published(query, log, incomplete=()):
     """Return the finals that a worker publishes that has read the whole log. Some panes are flagged."""
     merger = Merger(Versions.of(query), 1)
-    for (at, pane), frames in groupby(log, key=itemgetter(0, 1)):
-        state, n = np.zeros(tally_size(query), np.int64), 0
+    for (number, pane), frames in groupby(log, key=itemgetter(0, 1)):
+        state = np.zeros(tally_size(query), np.int64)
+        n = 0
         for *_, group, reports in frames:
             count_reports(query.oracle, state, reports, [len(reports)], np.array([group], np.uint8))
             n += len(reports)
         if n:
-            merger.take(pane, 0, Snapshot(n, 0, 0, INCOMPLETE if at in incomplete else 0, state))
+            merger.take(pane, 0, Snapshot(n, 0, 0, INCOMPLETE if number in incomplete else 0, state))
     merger.mark(0, START + PANE * (len(log) + 19))
     records = {}
     for final in merger.finals():
@@ -138,12 +139,12 @@ def test_records_behind_an_incomplete_window_match_the_log_again(numbers, names,
 
 @FIXED
 @given(sizes, kinds, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=2))
-def test_records_from_a_time_on_match_the_log(numbers, names, first, lost):
+def test_records_from_a_time_on_match_the_log(numbers, names, first_time, lost):
     query = ask(names)
     log = log_of(query, numbers)
     records = published(query, log, incomplete=lost)
-    audit = read_log(query, log, {*range(first), *lost})
-    assert compare(query, audit, records, START + PANE * first)[1] == []
+    audit = read_log(query, log, {*range(first_time), *lost})
+    assert compare(query, audit, records, START + PANE * first_time)[1] == []
 
 
 @FIXED
@@ -153,13 +154,13 @@ def test_records_from_a_time_on_match_the_log(numbers, names, first, lost):
     st.integers(0, 12),
     st.sets(st.integers(0, 19), max_size=2),
 )
-def test_records_of_groups_from_a_time_on_match_the_log(numbers, names, first, lost):
+def test_records_of_groups_from_a_time_on_match_the_log(numbers, names, first_time, lost):
     query = ask(names, groups={"platform": ["ios", "web"]})
     log = log_of(query, numbers)
     records = published(query, log, incomplete=lost)
     assert compare(query, read_log(query, log, lost), records)[1] == []
-    audit = read_log(query, log, {*range(first), *lost})
-    assert compare(query, audit, records, START + PANE * first)[1] == []
+    audit = read_log(query, log, {*range(first_time), *lost})
+    assert compare(query, audit, records, START + PANE * first_time)[1] == []
 
 
 def test_the_audit_compares_groups_from_a_time_on():
@@ -167,9 +168,9 @@ def test_the_audit_compares_groups_from_a_time_on():
     log = log_of(query, [(12, 12, 12)] * 6)
     records = published(query, log)
     audit = read_log(query, log, range(2))
-    right, wrong = compare(query, audit, records, START + PANE * 2)
-    assert wrong == []
-    assert right >= 12, "three groups and their total, for at least three windows"
+    equal_count, different = compare(query, audit, records, START + PANE * 2)
+    assert different == []
+    assert equal_count >= 12, "three groups and their total, for at least three windows"
     last = max(key for key in records if b"|g:platform=ios" in key)
     assert compare(query, audit, records | {last: records[last][:-1]}, START + PANE * 2)[1] == [last]
 
@@ -182,5 +183,5 @@ def test_the_audit_goes_on_at_the_first_window_with_values_behind_an_incomplete_
     ends = {key.rpartition(b"|")[2] for key in comparison_of(audit, catalog_of(query), records, None, None).expected}
     start = log[0][1]
     assert ends == {b"%d" % (start + PANE * at) for at in (1, 2, 5, 6, 7, 8)}, "the third and fourth pane are one gap"
-    last = max(records, key=lambda key: key.rpartition(b"|")[2])
-    assert compare(query, audit, records | {last: records[last][:-1]})[1] == [last]
+    last_record = max(records, key=lambda key: key.rpartition(b"|")[2])
+    assert compare(query, audit, records | {last_record: records[last_record][:-1]})[1] == [last_record]

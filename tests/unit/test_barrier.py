@@ -33,8 +33,8 @@ class World:
         self.now += self.random.choice([0, 1, 50, 700])
         if self.random.random() < 0.03:
             update = changes(page(len(self.records)), read(self.records), (), f"{len(self.records):016x}")
-            at = self.now - self.random.choice([0, APART])
-            self.records += [TopicRecord(*write, at) for write in update.writes]
+            moment = self.now - self.random.choice([0, APART])
+            self.records += [TopicRecord(*write, moment) for write in update.writes]
 
     async def end_offsets(self, tps):
         assert not self.fetched, "a look would stand behind a fetch that waits for more"
@@ -97,7 +97,8 @@ def test_a_report_waits_for_every_version_that_can_apply_to_it(seed):
 
 def test_many_waiting_reports_share_one_read():
     async def run():
-        reads, follower = 0, Follower(Kafka("nowhere:1", "p."))
+        reads = 0
+        follower = Follower(Kafka("nowhere:1", "p."))
         world = follower._consumer = World(Random(1))
         end_offsets = world.end_offsets
 
@@ -125,7 +126,8 @@ def test_records_from_before_a_silence_of_the_broker_are_kept(seed):
     async def run():
         world = World(Random(seed))
         follower = Follower(Kafka("nowhere:1", "p."))
-        follower._consumer, read_on = world, world.getmany
+        follower._consumer = world
+        read_on = world.getmany
 
         async def getmany(tp, **options):
             records = await read_on(tp, **options)

@@ -1,6 +1,7 @@
 """Batches close frames by count, bytes and time. Each frame has its own id, and each report is in one frame."""
 
 from collections import Counter
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -46,9 +47,9 @@ def test_a_frame_is_full_at_its_bytes():
 
 
 def test_a_report_wider_than_a_frame_travels_alone():
-    wide = query(domain=4096)
+    wide_query = query(domain=4096)
     batches = Batches(size=41)
-    assert [frame.n for frame in batches.add(wide, 10, numbers(2), FOREVER)] == [1, 1]
+    assert [frame.n for frame in batches.add(wide_query, 10, numbers(2), FOREVER)] == [1, 1]
 
 
 def test_a_frame_closes_when_its_first_report_has_waited_long_enough():
@@ -63,18 +64,21 @@ def test_a_frame_closes_when_its_first_report_has_waited_long_enough():
 
 def test_queries_and_panes_are_never_mixed():
     batches = Batches()
-    one, other = query("one"), query("other")
-    for at, (q, pane) in enumerate([(one, 0), (other, 0), (one, 10), (one, 0)]):
-        list(batches.add(q, pane, numbers(1, at), FOREVER))
+    first_query = query("one")
+    other_query = query("other")
+    for position, (q, pane) in enumerate([(first_query, 0), (other_query, 0), (first_query, 10), (first_query, 0)]):
+        list(batches.add(q, pane, numbers(1, position), FOREVER))
     frames = {(frame.digest, frame.pane, frame.n) for frame in (decode(batch.data) for batch in batches.rest())}
-    assert frames == {(one.digest, 0, 2), (other.digest, 0, 1), (one.digest, 10, 1)}
+    assert frames == {(first_query.digest, 0, 2), (other_query.digest, 0, 1), (first_query.digest, 10, 1)}
 
 
 def test_a_batch_describes_its_bytes():
     batches = Batches(reports=4)
     [batch] = batches.add(query(), 20, numbers(4), FOREVER)
     frame = decode(batch.data)
-    assert (frame.id, frame.pane, frame.n) == (batch.id, batch.pane, batch.n)
+    assert frame.id == batch.id
+    assert frame.pane == batch.pane
+    assert frame.n == batch.n
     assert batch.weight == 8 + COST
 
 
@@ -112,14 +116,14 @@ def test_every_report_is_in_exactly_one_frame_and_the_weight_is_that_of_open_fra
         assert 2 * waiting <= batches.weight <= 2 * waiting + COST * min(waiting, 3)
         assert batches.until is None or batches.until > now
     closed_frames += batches.rest()
-    assert Counter(number for frame in read(closed_frames) for number in frame) == Counter(range(put))
+    assert Counter(number for number in chain.from_iterable(read(closed_frames))) == Counter(range(put))
     assert batches.weight == 0
-    most = batches.capacity(2)
-    assert all(1 <= frame.n <= most for frame in closed_frames)
+    maximum = batches.capacity(2)
+    assert all(1 <= frame.n <= maximum for frame in closed_frames)
 
 
 def test_a_pane_is_all_that_remains_of_a_time():
-    assert [pane_of(query(), at) for at in (0, 9.999, 10, 1_700_000_009.7)] == [0, 0, 10, 1_700_000_000]
+    assert [pane_of(query(), position) for position in (0, 9.999, 10, 1_700_000_009.7)] == [0, 0, 10, 1_700_000_000]
 
 
 def test_a_report_waits_until_its_pane_ends_at_most():
@@ -129,8 +133,8 @@ def test_a_report_waits_until_its_pane_ends_at_most():
 
 
 def test_limits_that_fit_no_report_are_refused():
-    for wrong in ({"reports": 0}, {"size": 40}):
+    for wrong_value in ({"reports": 0}, {"size": 40}):
         with pytest.raises(ParameterError):
-            Batches(**wrong)
+            Batches(**wrong_value)
     assert Batches().capacity(1) == 1000
     assert Batches(1 << 20).capacity(4) == (BYTES - 40) // 4

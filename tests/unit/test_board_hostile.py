@@ -4,6 +4,7 @@ import copy
 import csv
 import io
 import random
+from itertools import chain
 from types import SimpleNamespace
 
 import orjson
@@ -101,8 +102,8 @@ def answers(store):
 
 def memory_use(store):
     """Return the memory of all windows and true counts."""
-    every = [series for group in store._series.values() for series in group.values()]
-    windows = [kind for series in every for kind in series.kinds.values()]
+    every = [*chain.from_iterable(group.values() for group in store._series.values())]
+    windows = [*chain.from_iterable(series.kinds.values() for series in every)]
     records = [record for kind in windows for record in (*kind.finals.values(), kind.provisional) if record]
     return sum(record.size for record in records) + sum(series.truth.size for series in every)
 
@@ -163,18 +164,19 @@ def test_a_window_in_the_future_displaces_nothing(corpus):
 def test_true_counts_that_do_not_fit_change_no_memory(corpus):
     store = new_store()
     store.take_truth(changed_message(corpus, "truth"))
-    before = store.size
+    earlier_size = store.size
     for counts in ([1, 2], [[1] * 22, [1]], [-1] * 22, ["1"] * 22, [True] * 22, [1e300] * 22, [1 << 62] * 22, []):
         with pytest.raises(ReportError):
             store.take_truth(changed_message(corpus, "truth", counts=counts))
-    assert store.size == before > 0
+    assert store.size == earlier_size > 0
 
 
 def test_records_of_unknown_queries_need_no_memory_and_early_ones_wait(corpus):
     store = Store(86_400, MEMORY, lambda: NOW)
     for number in range(10 * EARLY):
         store.take_record(changed_message(corpus, "estimates", digest=f"{number:016x}", query=f"q{number}"))
-    assert (store.size, len(store._series)) == (0, 0)
+    assert store.size == 0
+    assert len(store._series) == 0
     store.take_record(changed_message(corpus, "estimates"))
     store.take_truth(changed_message(corpus, "truth"))
     for _, key, value in boards.definition_messages():
@@ -191,7 +193,7 @@ def test_provisional_records_stay_within_the_memory(corpus):
 
 def test_an_unreadable_definition_leaves_the_others(corpus):
     store = new_store()
-    before = store.names
+    earlier_names = store.names
     for key, value in (
         (b"x|0", b"{}"),
         (b"00|y", b"{}"),
@@ -200,7 +202,7 @@ def test_an_unreadable_definition_leaves_the_others(corpus):
     ):
         with pytest.raises((ReportError, ValueError, KeyError, TypeError)):
             store.define(key, value)
-    assert store.names == before == ["homepage", "profile"]
+    assert store.names == earlier_names == ["homepage", "profile"]
     store.take_record(changed_message(corpus, "estimates"))
     answers(store)
 
@@ -208,8 +210,22 @@ def test_an_unreadable_definition_leaves_the_others(corpus):
 @pytest.mark.parametrize(
     "text",
     [
-        *("=1+1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", " =1", " \u3000 =1", "\xa0+1", "\ufeff=1", "\u200b@a"),
-        *("\uff1d1", "\uff0b1", "\uff0d1", " \uff20a"),
+        "=1+1",
+        "+1",
+        "-1",
+        "@a",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        " =1",
+        " \u3000 =1",
+        "\xa0+1",
+        "\ufeff=1",
+        "\u200b@a",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        " \uff20a",
     ],
 )
 def test_no_cell_of_a_table_is_a_formula(text):
