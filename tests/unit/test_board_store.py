@@ -7,6 +7,7 @@ import sys
 import time
 import tracemalloc
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -87,20 +88,20 @@ def problem(board, question, *names, **parameters):
 def crowd():
     """Return a crowd with the messages of twelve panes."""
     board = Crowd(HOMEPAGE, clients=4_000, surge=8)
-    board.messages = [message for _ in range(12) for message in board.next()]
+    board.messages = [*chain.from_iterable(board.next() for _ in range(12))]
     board.messages.append(board.provisional())
     return board
 
 
 @pytest.fixture(scope="module")
-def full(crowd):
+def full_board(crowd):
     return store(crowd.messages)
 
 
-def test_the_order_of_partitions_does_not_matter(crowd, full):
+def test_the_order_of_partitions_does_not_matter(crowd, full_board):
     messages = list(crowd.messages)
     random.Random(1).shuffle(messages)
-    other = store(messages)
+    other_board = store(messages)
     for question, names, parameters in (
         ("queries", [], {}),
         ("estimate", ["homepage"], {}),
@@ -108,35 +109,36 @@ def test_the_order_of_partitions_does_not_matter(crowd, full):
         ("windows", ["homepage"], {"kind": "all"}),
         ("history", ["homepage"], {"value": "a,b", "kind": "hopping"}),
     ):
-        assert ask(other, question, *names, **parameters) == ask(full, question, *names, **parameters)
-    assert other.size == full.size
+        assert ask(other_board, question, *names, **parameters) == ask(full_board, question, *names, **parameters)
+    assert other_board.size == full_board.size
 
 
-def test_a_list_of_the_largest_has_wider_intervals_than_a_value_by_name(full):
-    reply = ask(full, "estimate", "homepage", top="3")
+def test_a_list_of_the_largest_has_wider_intervals_than_a_value_by_name(full_board):
+    reply = ask(full_board, "estimate", "homepage", top="3")
     assert reply["level"] == 1 - 0.05 * 3 / 22
     row = reply["values"][0]
-    named = ask(full, "estimate", "homepage", values=row["value"])
+    named = ask(full_board, "estimate", "homepage", values=row["value"])
     assert named["level"] == 0.95
-    (own,) = named["values"]
-    assert row["low"] < own["low"] < own["high"] < row["high"]
-    hitters = ask(full, "heavy-hitters", "homepage", top="3")
+    (own_values,) = named["values"]
+    assert row["low"] < own_values["low"] < own_values["high"] < row["high"]
+    hitters = ask(full_board, "heavy-hitters", "homepage", top="3")
     assert hitters["level"] == reply["level"]
     ends = {row["value"]: (row["low"], row["high"]) for row in reply["values"]}
-    assert all((each["low"], each["high"]) == ends[each["value"]] for each in hitters["hitters"])
+    assert all((hitter["low"], hitter["high"]) == ends[hitter["value"]] for hitter in hitters["hitters"])
 
 
-def test_repeated_messages_change_nothing(crowd, full):
+def test_repeated_messages_change_nothing(crowd, full_board):
     twice = store([*crowd.messages, *crowd.messages])
-    assert (twice.size, twice.windows) == (full.size, full.windows)
-    assert ask(twice, "alerts") == ask(full, "alerts")
+    assert twice.size == full_board.size
+    assert twice.windows == full_board.windows
+    assert ask(twice, "alerts") == ask(full_board, "alerts")
 
 
-def test_an_estimate_has_the_numbers_of_its_record(crowd, full):
+def test_an_estimate_has_the_numbers_of_its_record(crowd, full_board):
     record = orjson.loads([value for topic, _, value in crowd.messages if topic == "estimates"][-2])
     assert record["window"]["kind"] == "all"
     for method in record["shares"]:
-        reply = ask(full, "estimate", "homepage", kind="all", method=method)
+        reply = ask(full_board, "estimate", "homepage", kind="all", method=method)
         rows = {row["value"]: row for row in reply["values"]}
         for at, value in enumerate(record["values"]):
             row = rows[value]
@@ -157,31 +159,33 @@ def test_an_estimate_has_the_numbers_of_its_record(crowd, full):
         assert reply["central"] == record["central"]
 
 
-def test_the_threshold_decides_what_is_listed(full):
-    reply = ask(full, "estimate", "homepage", method="unbiased")
+def test_the_threshold_decides_what_is_listed(full_board):
+    reply = ask(full_board, "estimate", "homepage", method="unbiased")
     assert 0 < reply["threshold"] < 1
     for row in reply["values"]:
         assert row["listed"] == (row["share"] > reply["threshold"])
 
 
-def test_values_keep_the_order_of_the_request(full):
-    every = {row["value"]: row for row in ask(full, "estimate", "homepage")["values"]}
-    reply = ask(full, "estimate", "homepage", values="wiki.example,mail.example", value="a,b")
+def test_values_keep_the_order_of_the_request(full_board):
+    every = {row["value"]: row for row in ask(full_board, "estimate", "homepage")["values"]}
+    reply = ask(full_board, "estimate", "homepage", values="wiki.example,mail.example", value="a,b")
     assert reply["values"] == [every["wiki.example"], every["mail.example"], every["a,b"]]
-    assert problem(full, "estimate", "homepage", values="nobody") == 404
-    assert problem(full, "estimate", "homepage", values="wiki.example,wiki.example") == 400
+    assert problem(full_board, "estimate", "homepage", values="nobody") == 404
+    assert problem(full_board, "estimate", "homepage", values="wiki.example,wiki.example") == 400
 
 
-def test_a_window_is_selected_by_kind_and_end(full):
+def test_a_window_is_selected_by_kind_and_end(full_board):
     end = START + 12 * PANE
-    assert ask(full, "estimate", "homepage")["window"]["end"] == end
-    assert ask(full, "estimate", "homepage", window="latest") == ask(full, "estimate", "homepage", window=end)
-    assert ask(full, "estimate", "homepage", window=end - PANE)["window"]["end"] == end - PANE
-    assert ask(full, "estimate", "homepage", kind="hopping", size=60, step=10)["window"]["size"] == 60
-    assert problem(full, "estimate", "homepage", window=end + PANE) == 404
-    assert problem(full, "estimate", "homepage", kind="hopping", size=61) == 404
-    assert problem(full, "estimate", "homepage", kind="sliding") == 400
-    assert problem(full, "estimate", "homepage", window="now") == 400
+    assert ask(full_board, "estimate", "homepage")["window"]["end"] == end
+    assert ask(full_board, "estimate", "homepage", window="latest") == ask(
+        full_board, "estimate", "homepage", window=end
+    )
+    assert ask(full_board, "estimate", "homepage", window=end - PANE)["window"]["end"] == end - PANE
+    assert ask(full_board, "estimate", "homepage", kind="hopping", size=60, step=10)["window"]["size"] == 60
+    assert problem(full_board, "estimate", "homepage", window=end + PANE) == 404
+    assert problem(full_board, "estimate", "homepage", kind="hopping", size=61) == 404
+    assert problem(full_board, "estimate", "homepage", kind="sliding") == 400
+    assert problem(full_board, "estimate", "homepage", window="now") == 400
 
 
 def test_a_provisional_record_stays_until_its_window_is_final(crowd):
@@ -194,9 +198,9 @@ def test_a_provisional_record_stays_until_its_window_is_final(crowd):
         True,
         False,
     ]
-    ahead = Crowd(HOMEPAGE, clients=4_000)
+    early_crowd = Crowd(HOMEPAGE, clients=4_000)
     for _ in range(13):
-        final = [message for message in ahead.next() if message[0] == "estimates"]
+        final = [message for message in early_crowd.next() if message[0] == "estimates"]
     feed(board, *final[0])
     assert ask(board, "estimate", "homepage", provisional="true")["final"]
     feed(board, *crowd.messages[-1])
@@ -204,8 +208,8 @@ def test_a_provisional_record_stays_until_its_window_is_final(crowd):
 
 
 def test_an_answer_has_the_age_and_the_expected_age(crowd):
-    now = START + 12 * PANE + 100.00012
-    board = Store(DAY, 1 << 30, lambda: now)
+    moment = START + 12 * PANE + 100.00012
+    board = Store(DAY, 1 << 30, lambda: moment)
     for message in boards.definition_messages():
         feed(board, *message)
     assert [(row["age"], row["expected"]) for row in ask(board, "queries")["queries"]] == [(None, None)] * 2
@@ -213,9 +217,11 @@ def test_an_answer_has_the_age_and_the_expected_age(crowd):
         feed(board, *message)
     homepage, profile = ask(board, "queries")["queries"]
     limit = PANE + HOMEPAGE.lateness + PUBLISH_SECONDS
-    assert (homepage["age"], homepage["expected"]) == (100, limit)
+    assert homepage["age"] == 100
+    assert homepage["expected"] == limit
     assert [(row["age"], row["expected"]) for row in homepage["windows"]] == [(100, limit)] * 3
-    assert (profile["age"], profile["expected"]) == (None, None)
+    assert profile["age"] is None
+    assert profile["expected"] is None
 
 
 def test_only_provisional_windows_exist_before_the_first_final(crowd):
@@ -228,7 +234,7 @@ def test_only_provisional_windows_exist_before_the_first_final(crowd):
 def memory_use(board):
     """Return the memory of all windows and true counts of a query."""
     series = board.series("homepage")
-    windows = [each for kind in series.kinds.values() for each in (*kind.finals.values(), kind.provisional)]
+    windows = [*chain.from_iterable((*kind.finals.values(), kind.provisional) for kind in series.kinds.values())]
     records = [record.size for record in windows if record]
     return sum(records) + series.truth.size
 
@@ -239,19 +245,19 @@ FIRST = HOMEPAGE.windows[0]
 def finals_of_first_window(crowd):
     """Return the messages of the finals of the shortest window."""
     messages = [message for message in crowd.messages if message[0] == "estimates"]
-    return [each for each in messages if f"|tumbling|{FIRST.size}|".encode() in each[1]][:12]
+    return [message for message in messages if f"|tumbling|{FIRST.size}|".encode() in message[1]][:12]
 
 
 @pytest.fixture(scope="module")
 def quiet(crowd):
     """Return a board whose last four finals are withheld."""
     finals = finals_of_first_window(crowd)
-    rest = [boards.withheld(each, reason) for each, reason in zip(finals[8:], ("held", *["small"] * 3), strict=True)]
+    rest = [boards.withheld(final, reason) for final, reason in zip(finals[8:], ("held", *["small"] * 3), strict=True)]
     return store([*finals[:8], *rest])
 
 
 def test_the_latest_window_is_the_newest_with_values(quiet):
-    last = START + 8 * PANE
+    last_end = START + 8 * PANE
     for question, parameters in (
         ("estimate", {}),
         ("heavy-hitters", {}),
@@ -259,29 +265,38 @@ def test_the_latest_window_is_the_newest_with_values(quiet):
         ("set", {"value": "a,b"}),
     ):
         reply = ask(quiet, question, "homepage", **parameters)
-        assert reply["window"]["end"] == last
-        assert (reply["withheld_since"], reply["withheld_reason"]) == (last + PANE, "small")
+        assert reply["window"]["end"] == last_end
+        assert reply["withheld_since"] == last_end + PANE
+        assert reply["withheld_reason"] == "small"
         assert reply["n"] > 0
     (query, _) = ask(quiet, "queries")["queries"]
-    assert query["windows"][0]["latest"] == last + 4 * PANE, "a withheld window is published"
+    assert query["windows"][0]["latest"] == last_end + 4 * PANE, "a withheld window is published"
     assert query["crowd"] == HOMEPAGE.crowd
 
 
 def test_a_withheld_window_has_no_values(quiet):
     end = START + 9 * PANE
     reply = ask(quiet, "estimate", "homepage", window=end)
-    assert (reply["window"]["end"], reply["withheld_since"], reply["withheld_reason"]) == (end, end, "held")
-    assert (reply["values"], reply["n"], reply["sigma"], reply["threshold"]) == ([], 0, None, None)
+    assert reply["window"]["end"] == end
+    assert reply["withheld_since"] == end
+    assert reply["withheld_reason"] == "held"
+    assert reply["values"] == []
+    assert reply["n"] == 0
+    assert reply["sigma"] is None
+    assert reply["threshold"] is None
     assert ask(quiet, "estimate", "homepage", window=end, value="a,b")["missing"] == ["a,b"]
     for threshold in ("0.5", "significance"):
         reply = ask(quiet, "heavy-hitters", "homepage", window=end, threshold=threshold)
-        assert (reply["hitters"], reply["threshold"]["share"]) == ([], None)
+        assert reply["hitters"] == []
+        assert reply["threshold"]["share"] is None
     for parameters in ({"name": "fun"}, {"value": "a,b"}):
         ((row),) = ask(quiet, "set", "homepage", window=end, **parameters)["sets"]
-        assert (row["share"], row["stderr"]) == (None, None)
+        assert row["share"] is None
+        assert row["stderr"] is None
     assert problem(quiet, "set", "homepage", window=end, name="nosuch") == 404
-    earlier = ask(quiet, "estimate", "homepage", window=START + 7 * PANE)
-    assert (earlier["withheld_since"], earlier["withheld_reason"]) == (None, None)
+    earlier_answer = ask(quiet, "estimate", "homepage", window=START + 7 * PANE)
+    assert earlier_answer["withheld_since"] is None
+    assert earlier_answer["withheld_reason"] is None
 
 
 def test_a_history_says_which_windows_are_withheld(quiet):
@@ -294,20 +309,23 @@ def test_a_history_says_which_windows_are_withheld(quiet):
 
 
 def test_a_query_that_shows_nothing_yet_says_why(crowd):
-    board = store([boards.withheld(each) for each in finals_of_first_window(crowd)[:3]])
+    board = store([boards.withheld(final) for final in finals_of_first_window(crowd)[:3]])
     reply = ask(board, "estimate", "homepage")
     assert reply["window"]["end"] == START + 3 * PANE
-    assert (reply["withheld_since"], reply["withheld_reason"]) == (START + PANE, "small")
-    assert (reply["values"], reply["error"]) == ([], None)
+    assert reply["withheld_since"] == START + PANE
+    assert reply["withheld_reason"] == "small"
+    assert reply["values"] == []
+    assert reply["error"] is None
 
 
 def test_a_window_that_repeats_earlier_values_is_withheld(crowd):
-    first, second = finals_of_first_window(crowd)[:2]
+    first_final, second = finals_of_first_window(crowd)[:2]
     record = orjson.loads(second[2]) | {"version": 2, "held_since": START + PANE}
     record["quality"]["flags"] = ["held"]
-    board = store([first, ("estimates", second[1], orjson.dumps(record))])
+    board = store([first_final, ("estimates", second[1], orjson.dumps(record))])
     reply = ask(board, "estimate", "homepage")
-    assert (reply["window"]["end"], reply["withheld_since"]) == (START + PANE, START + 2 * PANE)
+    assert reply["window"]["end"] == START + PANE
+    assert reply["withheld_since"] == START + 2 * PANE
     assert ask(board, "windows", "homepage")["windows"][1]["n"] == 0
 
 
@@ -318,7 +336,8 @@ def test_each_attribute_has_its_own_latest_window():
     board = store([*panes[0], age, boards.withheld(sex), *map(boards.withheld, panes[2])])
     assert ask(board, "estimate", "profile", attribute="age")["window"]["end"] == START + 2 * PANE
     reply = ask(board, "estimate", "profile", attribute="sex")
-    assert (reply["window"]["end"], reply["withheld_since"]) == (START + PANE, START + 2 * PANE)
+    assert reply["window"]["end"] == START + PANE
+    assert reply["withheld_since"] == START + 2 * PANE
     assert [row["n"] > 0 for row in ask(board, "windows", "profile")["windows"]] == [True, True, False]
     alone, both = (ask(board, "estimate", "profile", attribute="age", window=START + at * PANE) for at in (2, 1))
     assert alone["n"] > 0
@@ -331,7 +350,8 @@ def test_a_provisional_window_says_up_to_when_it_counts(crowd):
     record["window"]["through"] = START + 13 * PANE - 5
     board = store([*crowd.messages[:-1], (topic, key, orjson.dumps(record))])
     reply = ask(board, "estimate", "homepage", provisional="true")
-    assert (reply["final"], reply["through"]) == (False, START + 13 * PANE - 5)
+    assert reply["final"] is False
+    assert reply["through"] == START + 13 * PANE - 5
     assert ask(board, "estimate", "homepage")["through"] is None
     rows = ask(board, "windows", "homepage", provisional="true")["windows"]
     assert [row["through"] for row in rows][-2:] == [None, START + 13 * PANE - 5]
@@ -362,8 +382,8 @@ def test_windows_older_than_the_retention_are_dropped(crowd):
     assert board.size == memory_use(board)
 
 
-def test_memory_is_bounded_and_the_newest_windows_stay(crowd, full):
-    memory = full.size // 3
+def test_memory_is_bounded_and_the_newest_windows_stay(crowd, full_board):
+    memory = full_board.size // 3
     board = store(crowd.messages, memory=memory)
     assert board.size <= memory
     assert board.size == memory_use(board)
@@ -378,21 +398,22 @@ def test_the_computed_memory_is_about_the_real_one():
     query = make_query(domain=5_000, oracle="olh", epsilon=4.0, budget=1e9, publish=2_000, name="wide")
     crowd = Crowd(query, clients=2_000)
     values = [value for _ in range(40) for topic, _, value in crowd.next() if topic == "estimates"]
-    first, board = store(queries={"wide": query}), store(queries={"wide": query})
+    first_board = store(queries={"wide": query})
+    board = store(queries={"wide": query})
     for value in values:
-        first.take_record(value)  # allocate the parts that all stores share, as Python's table of interned texts
+        first_board.take_record(value)  # allocate the parts that all stores share, as Python's table of interned texts
     gc.collect()
     tracemalloc.start()
     for value in values:
         board.take_record(value)
     measurement = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert first.size == board.size
+    assert first_board.size == board.size
     assert measurement / 2 < board.size < measurement * 2
 
 
-def test_true_counts_are_added_over_sources_and_replaced_by_source(crowd, full):
-    reply = ask(full, "estimate", "homepage")
+def test_true_counts_are_added_over_sources_and_replaced_by_source(crowd, full_board):
+    reply = ask(full_board, "estimate", "homepage")
     true = {row["value"]: row["truth"] for row in reply["values"]}
     assert sum(true.values()) == pytest.approx(1.0)
     shares = np.array([row["share"] for row in reply["values"]])
@@ -400,7 +421,8 @@ def test_true_counts_are_added_over_sources_and_replaced_by_source(crowd, full):
     assert reply["error"]["rms"] == pytest.approx(np.sqrt(np.mean(off**2)))
     assert reply["error"]["covered"] == sum(row["low"] <= row["truth"] <= row["high"] for row in reply["values"])
 
-    board, pane = store(crowd.messages), START + 11 * PANE
+    board = store(crowd.messages)
+    pane = START + 11 * PANE
     counts = [0] * HOMEPAGE.domain.size
     counts[1] = 4_000
     more = {"query": "homepage", "digest": HOMEPAGE.digest.hex(), "pane": pane, "source": "other", "counts": counts}
@@ -408,28 +430,30 @@ def test_true_counts_are_added_over_sources_and_replaced_by_source(crowd, full):
     both = {row["value"]: row["truth"] for row in ask(board, "estimate", "homepage")["values"]}
     assert both["mail.example"] == pytest.approx((true["mail.example"] + 1) / 2)
     board.take_truth(orjson.dumps(more | {"counts": [0] * HOMEPAGE.domain.size}))
-    again = {row["value"]: row["truth"] for row in ask(board, "estimate", "homepage")["values"]}
-    assert again == pytest.approx(true)
+    repeated = {row["value"]: row["truth"] for row in ask(board, "estimate", "homepage")["values"]}
+    assert repeated == pytest.approx(true)
     with pytest.raises(ValueError, match="values"):
         board.take_truth(orjson.dumps(more | {"counts": [1, 2]}))
 
 
 @pytest.mark.parametrize("kind", ["tumbling", "hopping", "all"])
-def test_a_history_has_the_numbers_of_each_window(crowd, full, kind):
-    points = ask(full, "history", "homepage", value="books.example", kind=kind)["points"]
+def test_a_history_has_the_numbers_of_each_window(crowd, full_board, kind):
+    points = ask(full_board, "history", "homepage", value="books.example", kind=kind)["points"]
     assert len(points) == (7 if kind == "hopping" else 12)
     for point in points:
-        row = ask(full, "estimate", "homepage", kind=kind, window=point["end"], values="books.example")["values"][0]
+        row = ask(full_board, "estimate", "homepage", kind=kind, window=point["end"], values="books.example")["values"][
+            0
+        ]
         assert {key: point[key] for key in ("share", "unbiased", "low", "high")} == {
             key: row[key] for key in ("share", "unbiased", "low", "high")
         }
         assert point["truth"] == pytest.approx(row["truth"])
     assert points[-1]["truth"] > points[0]["truth"]
-    later = ask(
-        full, "history", "homepage", value="books.example", kind=kind, **{"from": START + 100, "to": START + 120}
+    later_answer = ask(
+        full_board, "history", "homepage", value="books.example", kind=kind, **{"from": START + 100, "to": START + 120}
     )
-    assert [point["end"] for point in later["points"]] == [START + 100, START + 110]
-    assert len(ask(full, "history", "homepage", value="books.example", kind=kind, limit=3)["points"]) == 3
+    assert [point["end"] for point in later_answer["points"]] == [START + 100, START + 110]
+    assert len(ask(full_board, "history", "homepage", value="books.example", kind=kind, limit=3)["points"]) == 3
 
 
 def test_incomplete_true_counts_are_not_returned(crowd):
@@ -439,34 +463,34 @@ def test_incomplete_true_counts_are_not_returned(crowd):
     assert {point["truth"] for point in ask(board, "history", "homepage", value="a,b", kind="all")["points"]} == {None}
 
 
-def test_the_answer_about_a_set_equals_the_estimate(crowd, full):
+def test_the_answer_about_a_set_equals_the_estimate(crowd, full_board):
     total = crowd.snapshots[-1]
     estimate = HOMEPAGE.oracle.estimate(total.counts, total.n)
     positions = [4, 19]
     share, stderr = estimate.answer(positions)
-    reply = ask(full, "set", "homepage", values="video.example", value="a,b", method="unbiased")["sets"][0]
+    reply = ask(full_board, "set", "homepage", values="video.example", value="a,b", method="unbiased")["sets"][0]
     assert [reply["share"], reply["stderr"]] == [pytest.approx(share, abs=1e-15), stderr]
     by_method = answer("norm_sub", estimate, positions)[0]
-    assert ask(full, "set", "homepage", values="video.example", value="a,b")["sets"][0]["share"] == pytest.approx(
+    assert ask(full_board, "set", "homepage", values="video.example", value="a,b")["sets"][0]["share"] == pytest.approx(
         by_method
     )
-    by_name = ask(full, "set", "homepage", name="fun", method="unbiased")["sets"][0]
-    by_values = ask(full, "set", "homepage", values="video.example,music.example,games.example", method="unbiased")[
-        "sets"
-    ][0]
+    by_name = ask(full_board, "set", "homepage", name="fun", method="unbiased")["sets"][0]
+    by_values = ask(
+        full_board, "set", "homepage", values="video.example,music.example,games.example", method="unbiased"
+    )["sets"][0]
     assert [by_name["share"], by_name["stderr"]] == pytest.approx([by_values["share"], by_values["stderr"]])
     assert by_name["truth"] == by_values["truth"] > 0
-    assert problem(full, "set", "homepage") == 400
-    assert problem(full, "set", "homepage", name="nothing") == 404
+    assert problem(full_board, "set", "homepage") == 400
+    assert problem(full_board, "set", "homepage", name="nothing") == 404
 
 
 @pytest.mark.parametrize("threshold", ["significance", "0.05", "300"])
-def test_another_threshold_gives_the_answer_of_the_whole_tally(crowd, full, threshold):
+def test_another_threshold_gives_the_answer_of_the_whole_tally(crowd, full_board, threshold):
     total = crowd.snapshots[-1]
     estimate = HOMEPAGE.oracle.estimate(total.counts, total.n)
     request = threshold if threshold == "significance" else float(threshold)
     hitters = heavy_hitters(estimate, apply("norm_sub", estimate), threshold=request, family_error=0.1)
-    reply = ask(full, "heavy-hitters", "homepage", threshold=threshold, family_error=0.1, method="norm_sub")
+    reply = ask(full_board, "heavy-hitters", "homepage", threshold=threshold, family_error=0.1, method="norm_sub")
     assert reply["threshold"]["share"] == pytest.approx(hitters.threshold, rel=1e-12)
     result = [(h["value"], h["decided"], h["p_value"], tuple(h["ranks"])) for h in reply["hitters"]]
     names = [(HOMEPAGE.domain.name(h.position), h.decided, pytest.approx(h.p_value), tuple(h.ranks)) for h in hitters]
@@ -479,7 +503,9 @@ def test_a_record_with_some_values_refuses_questions_about_others(crowd):
     part = Crowd(brief, clients=4_000)
     board = store(part.next(), queries={"homepage": brief})
     reply = ask(board, "estimate", "homepage", values="news.example,books.example")
-    assert (reply["published"], reply["size"], reply["missing"]) == (3, 22, ["books.example"])
+    assert reply["published"] == 3
+    assert reply["size"] == 22
+    assert reply["missing"] == ["books.example"]
     assert [row["value"] for row in reply["values"]] == ["news.example"]
     assert problem(board, "set", "homepage", values="books.example") == 400
     assert problem(board, "heavy-hitters", "homepage", threshold="0.1") == 400
@@ -490,9 +516,12 @@ def test_a_record_with_some_values_refuses_questions_about_others(crowd):
 
 def test_attributes_are_requested_by_name():
     crowd = Crowd(PROFILE, clients=4_000)
-    board = store(message for _ in range(2) for message in crowd.next())
+    board = store(message for message in chain.from_iterable(crowd.next() for _ in range(2)))
     age, sex = (ask(board, "estimate", "profile", attribute=name) for name in ("age", "sex"))
-    assert (age["attribute"], sex["attribute"], age["size"], sex["size"]) == ("age", "sex", 8, 3)
+    assert age["attribute"] == "age"
+    assert sex["attribute"] == "sex"
+    assert age["size"] == 8
+    assert sex["size"] == 3
     assert ask(board, "estimate", "profile") == age
     assert age["n"] + sex["n"] == 4_000
     assert sum(row["truth"] for row in sex["values"]) == pytest.approx(1.0)
@@ -506,17 +535,17 @@ def test_attributes_are_requested_by_name():
 
 
 def test_a_new_definition_replaces_the_old_one(crowd):
-    other = make_queries({"homepage": make_table(domain=5, epsilon=2.0, budget=1e9)})
+    other_queries = make_queries({"homepage": make_table(domain=5, epsilon=2.0, budget=1e9)})
     board = store(crowd.messages)
-    before = board.definitions
-    for write in catalog.changes(File(other), before, ["profile"], "1" * 16).writes:
+    earlier_definitions = board.definitions
+    for write in catalog.changes(File(other_queries), earlier_definitions, ["profile"], "1" * 16).writes:
         board.define(*write, 0)
     reply = {query["name"]: query for query in ask(board, "queries")["queries"]}
-    assert reply["homepage"]["digest"] == other["homepage"].digest.hex()
+    assert reply["homepage"]["digest"] == other_queries["homepage"].digest.hex()
     assert reply["profile"]["retired"]
     assert problem(board, "estimate", "homepage") == 404
-    fresh = Crowd(other["homepage"], clients=1_000, start=START + 200)
-    for message in fresh.next():
+    fresh_crowd = Crowd(other_queries["homepage"], clients=1_000, start=START + 200)
+    for message in fresh_crowd.next():
         feed(board, *message)
     assert ask(board, "estimate", "homepage")["size"] == 5
     for write in catalog.changes(File({}), board.definitions, ["homepage"], "2" * 16).writes:
@@ -535,16 +564,16 @@ def test_alerts_are_unique_bounded_and_the_newest_come_first(crowd):
         board.take_alert(orjson.dumps(alert | {"id": f"{number:032x}", "window": window}))
     table = board.alerts()
     assert len(table) == MOST_ALERTS
-    assert [each.window.end for each in table[:2]] == [START + MOST_ALERTS + 4, START + MOST_ALERTS + 3]
+    assert [row.window.end for row in table[:2]] == [START + MOST_ALERTS + 4, START + MOST_ALERTS + 3]
 
 
-def test_alerts_are_filtered(full):
-    every = ask(full, "alerts")["alerts"]
-    entries = ask(full, "alerts", query="homepage", kind="enter", limit=2)["alerts"]
+def test_alerts_are_filtered(full_board):
+    all_alerts = ask(full_board, "alerts")["alerts"]
+    entries = ask(full_board, "alerts", query="homepage", kind="enter", limit=2)["alerts"]
     assert [alert["kind"] for alert in entries] == ["enter", "enter"]
-    assert entries == [alert for alert in every if alert["kind"] == "enter"][:2]
-    assert problem(full, "alerts", query="nobody") == 404
-    assert problem(full, "alerts", kind="exit") == 400
+    assert entries == [alert for alert in all_alerts if alert["kind"] == "enter"][:2]
+    assert problem(full_board, "alerts", query="nobody") == 404
+    assert problem(full_board, "alerts", kind="exit") == 400
 
 
 @pytest.mark.parametrize(
@@ -567,22 +596,23 @@ def test_alerts_are_filtered(full):
         (400, "windows", ["homepage"], {"limit": "10001"}),
     ],
 )
-def test_a_refusal_names_its_reason(full, status, question, names, parameters):
-    assert problem(full, question, *names, **parameters) == status
+def test_a_refusal_names_its_reason(full_board, status, question, names, parameters):
+    assert problem(full_board, question, *names, **parameters) == status
 
 
-def test_a_table_has_the_rows_of_the_answer(full):
+def test_a_table_has_the_rows_of_the_answer(full_board):
     request = Parameters([("top", "3")], BY_NAME["estimate"].all_parameters)
-    table = WindowEstimate.of(full, request, "homepage")
+    table = WindowEstimate.of(full_board, request, "homepage")
     row = table.rows[0]
     empty = replace(row, **dict.fromkeys(table.columns))
     answer = Reply.csv(table.columns, [*table.rows, replace(empty, value='a "b",\nc', share=float("nan"), listed=True)])
-    head, first, *_, last, end = answer.body.decode().split("\r\n")
-    own = "value,share,unbiased,stderr,low,high,listed,decided,present,truth"
-    assert head == f"{own},by_weight,by_weight_low,by_weight_high"
+    head, first, *_, last_end, end = answer.body.decode().split("\r\n")
+    own_text = "value,share,unbiased,stderr,low,high,listed,decided,present,truth"
+    assert head == f"{own_text},by_weight,by_weight_low,by_weight_high"
     cells = [row.value, *(repr(getattr(row, key)) for key in ("share", "unbiased", "stderr", "low", "high"))]
     assert first == ",".join([*cells, "true", "true", "true", repr(row.truth), "", "", ""])
-    assert (last, end) == ('"a ""b"",\nc",,,,,,true,,,,,,', "")
+    assert last_end == '"a ""b"",\nc",,,,,,true,,,,,,'
+    assert end == ""
     assert answer.tag != Reply.json(table).tag
 
 
@@ -591,13 +621,15 @@ OF_VALUES = [route for route in ROUTES if route.name not in ("given", "quantiles
 
 
 @pytest.mark.parametrize("route", OF_VALUES, ids=lambda route: route.name)
-def test_every_answer_has_a_table(full, route):
+def test_every_answer_has_a_table(full_board, route):
     pairs = [("value", "a,b")] if route.name in ("set", "history") else []
-    pairs += [("from", str(START + PANE)), ("to", str(START + 2 * PANE))] if route.name == "compare" else []
+    if route.name == "compare":
+        pairs += [("from", str(START + PANE)), ("to", str(START + 2 * PANE))]
     request = Parameters(pairs, route.all_parameters)
-    board, name = full, "homepage"
+    board, name = full_board, "homepage"
     if route.name == "groups":
-        board, name = store(GroupCrowd(SCREENS).next(), queries=GROUPS), "screens"
+        board = store(GroupCrowd(SCREENS).next(), queries=GROUPS)
+        name = "screens"
     table = route.answer.of(board, request, name if route.of_query else "")
     rows = Reply.csv(table.columns, table.rows).body.decode().splitlines()
     assert rows[0] == ",".join(table.columns)
@@ -650,16 +682,17 @@ def test_thresholds_keep_their_kind():
         Parameters([("threshold", text)], BY_NAME["heavy-hitters"].all_parameters)
         for text in ("significance", "0.5", "20")
     ]
-    kinds = [lookup.threshold(each, HOMEPAGE) for each in request]
+    kinds = [lookup.threshold(row, HOMEPAGE) for row in request]
     assert kinds == [Threshold("significance"), Threshold("share", 0.5), Threshold("count", 20.0)]
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_a_number_outside_its_limits_is_refused(crowd, route):
-    board, names = store(crowd.messages), ["homepage"] if route.of_query else [""]
+    board = store(crowd.messages)
+    names = ["homepage"] if route.of_query else [""]
     for parameter in route.all_parameters:
-        most = parameter.schema.get("maximum")
-        for text in [] if most is None else [str(most + 1), "-1"]:
+        maximum = parameter.schema.get("maximum")
+        for text in [] if maximum is None else [str(maximum + 1), "-1"]:
             request = [(parameter.name, text)] + [("value", "a.example")] * (route.name == "set")
             with pytest.raises(Problem, match=f"{parameter.name} must be"):
                 route.answer.of(board, Parameters(request, route.all_parameters), *names)
@@ -669,20 +702,20 @@ def test_metrics_have_the_shares_of_the_newest_final_of_the_shortest_window(crow
     board = store(crowd.messages)
     families = text_string_to_metric_families(generate_latest(BoardMetrics(board).whole).decode())
     result = {
-        family.name: {each.labels["value"]: each.value for each in family.samples}
+        family.name: {sample.labels["value"]: sample.value for sample in family.samples}
         for family in families
         if family.name.startswith(("hubbub_top", "hubbub_hitter"))
     }
-    newest = board.series("homepage").kinds[HOMEPAGE.windows[0]].latest
-    assert newest.span.end == START + 12 * PANE
-    [part] = newest.parts
+    newest_latest = board.series("homepage").kinds[HOMEPAGE.windows[0]].latest
+    assert newest_latest.span.end == START + 12 * PANE
+    [part] = newest_latest.parts
     shares = dict(zip(part.values, part.shares["unbiased"], strict=True))
     top = sorted(shares, key=lambda value: -shares[value])[:10]
     _, low, high = first(part, 10)
     for name, numbers in ("share", part.shares["unbiased"]), ("share_low", low), ("share_high", high):
         assert result[f"hubbub_top_{name}"] == {value: numbers[part.values.index(value)] for value in top}
     assert (low <= part.low[:10]).all()
-    proved_values = {each.value: shares[each.value] for each in part.hitters("unbiased") if each.decided}
+    proved_values = {hitter.value: shares[hitter.value] for hitter in part.hitters("unbiased") if hitter.decided}
     assert proved_values
     assert result["hubbub_hitter_share"] == proved_values
 
@@ -700,8 +733,8 @@ def test_metrics_compute_the_shares_of_a_final_once(crowd, monkeypatch):
     texts = [[family.samples for family in metrics.collect()] for _ in range(3)]
     assert texts[0] == texts[1] == texts[2]
     assert len(calls) == 1
-    later = store([message for message in crowd.messages if f"|{START + 12 * PANE}" not in message[1].decode()])
-    metrics._store = later
+    later_board = store([message for message in crowd.messages if f"|{START + 12 * PANE}" not in message[1].decode()])
+    metrics._store = later_board
     assert [family.samples for family in metrics.collect()] != texts[0]
     assert len(calls) == 2
 

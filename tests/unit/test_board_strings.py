@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import chain
 
 import orjson
 import pytest
@@ -48,7 +49,7 @@ def hours(messages):
 @pytest.fixture(scope="module")
 def messages():
     crowd = StringCrowd(BEGIN)
-    return [message for _ in range(HOURS) for message in crowd.next()]
+    return [*chain.from_iterable(crowd.next() for _ in range(HOURS))]
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +71,18 @@ def test_the_names_of_a_window_have_their_intervals_and_first_proofs(board):
     assert about[NEW]["first_seen"] == LAST
     assert about[NEW]["level"] > 0.999 > about[next(iter(SHARES))]["level"] == 0.95
     assert answer["level"] == 0.95, "the lowest level holds for every row"
-    assert (answer["size"], answer["discover"]["has_search"]) == (None, True)
+    assert answer["size"] is None
+    assert answer["discover"]["has_search"] is True
     assert 0 < answer["discover"]["smallest"] < 0.05
 
 
 def test_a_string_without_a_name_has_a_share_by_the_maps(board, messages):
     answer = ask(board, "estimate", "crashes", value="rare 7")
     (row,), (about,) = answer["values"], answer["discover"]["names"]
-    assert (row["value"], row["decided"], about["level"], about["first_seen"]) == ("rare 7", False, 0.95, None)
+    assert row["value"] == "rare 7"
+    assert row["decided"] is False
+    assert about["level"] == 0.95
+    assert about["first_seen"] is None
     assert row["low"] < 0.001 < row["high"]
     assert answer["level"] == 0.95
     record = decode(hours(messages)[-1][2])
@@ -93,8 +98,8 @@ def test_a_name_that_is_asked_for_has_the_row_of_its_record(board):
 
 
 def test_texts_that_are_coded_alike_are_one_answer(board):
-    long = "rangeerror: invalid array length in module"
-    answer = ask(board, "estimate", "crashes", value=long)
+    long_text = "rangeerror: invalid array length in module"
+    answer = ask(board, "estimate", "crashes", value=long_text)
     assert [row["value"] for row in answer["values"]] == ["rangeerror: invalid arra\N{HORIZONTAL ELLIPSIS}"]
     assert len(ask(board, "estimate", "crashes", values="rare 7,RARE 7")["values"]) == 1
 
@@ -104,13 +109,13 @@ def test_a_string_that_no_map_tells_apart_is_null(board, messages):
     names = [f"name {number}" for number in range(4096 * 16)]
     cells = {}
     for name in names:
-        own = CRASHES.strings.cells_of(name)[CRASHES.strings.levels :].tolist()
-        for place, cell in enumerate(own):
+        own_cells = CRASHES.strings.cells_of(name)[CRASHES.strings.levels :].tolist()
+        for place, cell in enumerate(own_cells):
             cells.setdefault((place, cell), name)
     target = CRASHES.strings.cells_of("rare 7")[CRASHES.strings.levels :].tolist()
     takers = [cells[place, cell] for place, cell in enumerate(target)]
     topic, key, value = hours(messages)[0]
-    maps = next(each for each in messages if each[1] == key + b"|m")
+    maps = next(message for message in messages if message[1] == key + b"|m")
     record = orjson.loads(value)
     record |= {"values": takers, "shares": {"unbiased": [0.1] * 4}, "level": [0.99] * 4}
     record |= {column: [0.1] * 4 for column in ("stderr", "low", "high")}
@@ -122,7 +127,7 @@ def test_a_string_that_no_map_tells_apart_is_null(board, messages):
 
 
 def test_a_window_without_maps_says_so(messages):
-    alone = store([each for each in messages if not is_maps(each[1])], queries=STRINGS)
+    alone = store([message for message in messages if not is_maps(message[1])], queries=STRINGS)
     assert ask(alone, "estimate", "crashes", value="out of memory")["values"]
     assert "no maps of this window" in refusal(alone, "estimate", "crashes", value="rare 7")
 
@@ -175,17 +180,17 @@ def test_hostile_names_are_plain_text(board):
 
 def test_the_first_proof_of_a_name_is_an_alert(board):
     alerts = ask(board, "alerts", query="crashes")["alerts"]
-    assert [(each["value"], each["kind"], each["window"]["end"]) for each in alerts if not each["baseline"]] == [
+    assert [(alert["value"], alert["kind"], alert["window"]["end"]) for alert in alerts if not alert["baseline"]] == [
         (NEW, "enter", LAST)
     ]
-    assert {each["value"] for each in alerts if each["baseline"]} == {*SHARES}
+    assert {alert["value"] for alert in alerts if alert["baseline"]} == {*SHARES}
 
 
 def test_an_alert_of_a_name_says_that_it_was_found_for_the_first_time(messages):
     notices = [Notice.of(alert.decode(value)) for topic, _, value in messages if topic == "alerts"]
-    new = [notice for notice in notices if not notice.baseline]
-    assert str(new[0]).startswith(f"{NEW} was found for the first time: {new[0].row}")
-    two = [replace(new[0], row=replace(new[0].row, value=name)) for name in ("one", "two")]
+    new_notices = [notice for notice in notices if not notice.baseline]
+    assert str(new_notices[0]).startswith(f"{NEW} was found for the first time: {new_notices[0].row}")
+    two = [replace(new_notices[0], row=replace(new_notices[0].row, value=name)) for name in ("one", "two")]
     ((_, line),) = notice_lines(two, 5)
     assert "ALERT enter: 2 names were found for the first time: one " in line
     ((_, baseline),) = notice_lines([notice for notice in notices if notice.baseline], 9)
@@ -202,8 +207,8 @@ def test_a_board_drops_the_maps_of_old_windows(messages):
 
 def test_records_and_alerts_of_names_fit_the_published_schemas(messages):
     """A record without names and one of strange names fit too. The empty string is a name."""
-    last = hours(messages)[-1]
-    records = [*hours(messages), hostile_message(last), empty_message(last)]
+    last_hour = hours(messages)[-1]
+    records = [*hours(messages), hostile_message(last_hour), empty_message(last_hour)]
     assert all(schemas.record(value)["discover"]["levels"] for _, _, value in records)
     events = [schemas.alert(value) for topic, _, value in messages if topic == "alerts"]
     assert {(event["kind"], event["threshold"]) for event in events} == {("enter", None)}

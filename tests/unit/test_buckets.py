@@ -76,7 +76,8 @@ def test_hashes_of_two_differences_are_uniform_under_all_seeds_of_short(size, bu
 def test_a_hash_of_short_is_a_polynomial_of_the_value():
     o = oracle("short", epsilon=4.0, size=1000)
     rng = np.random.default_rng(3)
-    seeds, values = o.rows(200, rng), rng.integers(0, 1000, 200)
+    seeds = o.rows(200, rng)
+    values = rng.integers(0, 1000, 200)
     for (a, b), value, bucket in zip(seeds.tolist(), values.tolist(), o.classify(values, seeds).tolist(), strict=True):
         square = times(value, value, o.bits)
         assert bucket == (times(a, value, o.bits) ^ times(b, square, o.bits)) % o.buckets
@@ -106,8 +107,8 @@ def test_the_variance_of_sets_under_full_is_that_of_all_rows(size, buckets):
                 continue
             counts = [Counter(), Counter()]  # values of the set in the own bucket, in one other bucket
             for bucket in range(o.buckets):
-                inside = (hashes[:values] == bucket).sum(axis=0)
-                for true, some in ((0, inside[hashes[own] == bucket]), (1, inside[hashes[own] != bucket])):
+                inside_count = (hashes[:values] == bucket).sum(axis=0)
+                for true, some in ((0, inside_count[hashes[own] == bucket]), (1, inside_count[hashes[own] != bucket])):
                     counts[true].update(some.tolist())
             law = Counter()
             for counter, chance in zip(counts, (p, (1 - p) / (o.buckets - 1)), strict=True):
@@ -116,8 +117,8 @@ def test_the_variance_of_sets_under_full_is_that_of_all_rows(size, buckets):
             mean = sum(number * chance for number, chance in law.items())
             assert mean == values * q + (own < values) * (p - q)
             variance[own < values] = sum(number**2 * chance for number, chance in law.items()) - mean**2
-        for inside, expectation in variance.items():
-            statement = o.set_variance(1, values, float(inside)) * o.gap**2
+        for inside_count, expectation in variance.items():
+            statement = o.set_variance(1, values, float(inside_count)) * o.gap**2
             assert statement == pytest.approx(float(expectation), rel=1e-12)
 
 
@@ -127,14 +128,16 @@ def test_the_variance_of_sets_under_full_is_that_of_all_rows(size, buckets):
 )
 def test_a_report_is_short(name, epsilon, size, buckets, width):
     o = oracle(name, epsilon=epsilon, size=size)
-    assert (o.buckets, o.width) == (buckets, width)
+    assert o.buckets == buckets
+    assert o.width == width
 
 
 @pytest.mark.parametrize("size", [8, 32, 128])
 def test_full_has_the_smallest_error_of_all_oracles_if_every_code_is_a_value(size):
     """The strict optimum is that of subsets with as many values as a bucket has codes."""
-    o, best = oracle("full", epsilon=2.0, size=size), oracle("ss", epsilon=2.0, size=size)
-    total, optimum = (size * each.variance(1) + each.variance(1, 1.0) - each.variance(1) for each in (o, best))
+    o = oracle("full", epsilon=2.0, size=size)
+    best = oracle("ss", epsilon=2.0, size=size)
+    total, optimum = (size * law.variance(1) + law.variance(1, 1.0) - law.variance(1) for law in (o, best))
     assert total <= optimum * 1.002
 
 
