@@ -6,6 +6,7 @@ Every statistical check has a fixed seed and fails by chance with a probability 
 import zlib
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -77,8 +78,12 @@ def direct_likelihood(family, parameters, sample):
 
 SMALL = {
     "power_law": [{"exponent": exponent} for exponent in np.linspace(0, 8, 33)],
-    "gaussian": [{"mean": mean, "sd": sd} for mean in (0.0, 3.0, 10.0, 30.0) for sd in (1.0, 5.0, 20.0, 50.0, 200.0)],
-    "laplace": [{"mean": mean, "scale": sd} for mean in (0.0, 3.0, 10.0, 30.0) for sd in (1.0, 5.0, 20.0, 50.0, 200.0)],
+    "gaussian": [
+        {"mean": mean, "sd": sd} for mean, sd in product((0.0, 3.0, 10.0, 30.0), (1.0, 5.0, 20.0, 50.0, 200.0))
+    ],
+    "laplace": [
+        {"mean": mean, "scale": sd} for mean, sd in product((0.0, 3.0, 10.0, 30.0), (1.0, 5.0, 20.0, 50.0, 200.0))
+    ],
     "poisson": [{"mean": mean} for mean in np.geomspace(1e-6, 100, 60)],
 }
 
@@ -88,12 +93,13 @@ SMALL = {
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_other_parameters_are_more_likely(family, size, epsilon):
     rng = seeded(family, size, epsilon)
-    own = rng.multinomial(1_000, rng.dirichlet(np.full(size, 0.3)))
-    e = seen(oracle("oue", epsilon=epsilon, size=size), own, 1_000, rng)
-    prior, sample = calibrate(e, family).prior, Sample.of(e)
+    true_counts = rng.multinomial(1_000, rng.dirichlet(np.full(size, 0.3)))
+    e = seen(oracle("oue", epsilon=epsilon, size=size), true_counts, 1_000, rng)
+    prior = calibrate(e, family).prior
+    sample = Sample.of(e)
     best, _ = direct_likelihood(family, prior.parameters, sample)
     assert prior.log_likelihood == pytest.approx(best, abs=1e-2)
-    assert best >= max(direct_likelihood(family, other, sample)[0] for other in SMALL[family]) - 1e-2
+    assert best >= max(direct_likelihood(family, other_value, sample)[0] for other_value in SMALL[family]) - 1e-2
 
 
 def many_noisy(epsilon):
@@ -110,7 +116,8 @@ def many_exact():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_likelihood_of_many_values_is_that_of_each(family, e):
     """Many counts use a grid, few do not."""
-    sample, law = Sample.of(e), calibrate(e, family).prior.law
+    sample = Sample.of(e)
+    law = calibrate(e, family).prior.law
     assert len(sample.values) > 3 * DIRECT_VALUES
     runs = [slice(start, start + DIRECT_VALUES) for start in range(0, len(sample.values), DIRECT_VALUES)]
     parts = [replace(sample, values=sample.values[run], times=sample.times[run]) for run in runs]
@@ -121,15 +128,15 @@ def test_the_likelihood_of_many_values_is_that_of_each(family, e):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_fit_finds_the_law_that_counts_were_drawn_from(family, fit):
     rng = seeded(family, fit)
-    own = drawn(family, rng, 20_000)
-    prior = calibrate(seen(oracle("oue", epsilon=4.0, size=20_000), own, N, rng), family, fit).prior
+    true_counts = drawn(family, rng, 20_000)
+    prior = calibrate(seen(oracle("oue", epsilon=4.0, size=20_000), true_counts, N, rng), family, fit).prior
     assert prior.family == family
     if (family, fit) == ("power_law", "mean_variance"):
         # With such a heavy tail the sample mean is rarely the mean of the law. The fit finds the sample mean.
         k = np.arange(1.0, N + 1)
         weight = k ** -prior.parameters["exponent"]
         s = N * oracle("oue", epsilon=4.0, size=20_000).noise(N).sigma
-        assert weight @ k / weight.sum() == pytest.approx(own.mean(), abs=6 * s / np.sqrt(20_000))
+        assert weight @ k / weight.sum() == pytest.approx(true_counts.mean(), abs=6 * s / np.sqrt(20_000))
     else:
         assert prior.parameters == pytest.approx(TRUE[family], rel=0.1)  # six standard deviations or more
 
@@ -138,7 +145,8 @@ def test_mean_and_variance_exclude_the_noise():
     rng = seeded("moments")
     e = seen(oracle("oue", epsilon=4.0, size=SIZE), drawn("gaussian", rng), N, rng)
     y = N * e.shares
-    mean, variance = y.mean(), y.var() - (N * e.sigma) ** 2
+    mean = y.mean()
+    variance = y.var() - (N * e.sigma) ** 2
     parameters = {family: calibrate(e, family, "mean_variance").prior.parameters for family in FAMILIES}
     assert parameters["gaussian"] == pytest.approx({"mean": mean, "sd": np.sqrt(variance)})
     assert parameters["laplace"] == pytest.approx({"mean": mean, "scale": np.sqrt(variance / 2)})
@@ -155,19 +163,26 @@ def test_a_power_law_has_the_mean_of_the_counts():
 
 def test_fits_stay_within_their_clamps():
     n = 1_000
-    below, above = estimate(np.full(10, -0.01), n), estimate(np.full(10, 0.99), n)
-    by_mean = [calibrate(e, "power_law", "mean_variance").prior.parameters["exponent"] for e in (below, above)]
+    lower_estimate = estimate(np.full(10, -0.01), n)
+    upper_estimate = estimate(np.full(10, 0.99), n)
+    by_mean = [
+        calibrate(e, "power_law", "mean_variance").prior.parameters["exponent"]
+        for e in (lower_estimate, upper_estimate)
+    ]
     assert by_mean == [20.0, -1.0]
-    by_likelihood = [calibrate(e, "power_law").prior.parameters["exponent"] for e in (below, above)]
+    by_likelihood = [calibrate(e, "power_law").prior.parameters["exponent"] for e in (lower_estimate, upper_estimate)]
     assert by_likelihood == pytest.approx([8.0, 0.0], abs=1e-4)
-    for e, mean in ((below, 0.0), (above, 990.0)):  # all values are equal: they vary less than the noise alone
+    for e, mean in (
+        (lower_estimate, 0.0),
+        (upper_estimate, 990.0),
+    ):  # all values are equal: they vary less than the noise alone
         assert calibrate(e, "gaussian", "mean_variance").prior.parameters == pytest.approx({"mean": mean, "sd": 1.0})
         assert calibrate(e, "laplace", "mean_variance").prior.parameters == pytest.approx(
             {"mean": mean, "scale": np.sqrt(0.5)}
         )
-    assert 0 < calibrate(below, "poisson", "mean_variance").prior.parameters["mean"] <= 1e-6
-    beyond = estimate(np.full(10, 1.5), n)
-    assert calibrate(beyond, "poisson", "mean_variance").prior.parameters == {"mean": n}
+    assert 0 < calibrate(lower_estimate, "poisson", "mean_variance").prior.parameters["mean"] <= 1e-6
+    estimate_beyond = estimate(np.full(10, 1.5), n)
+    assert calibrate(estimate_beyond, "poisson", "mean_variance").prior.parameters == {"mean": n}
 
 
 @pytest.mark.parametrize("family", ["power_law", "gaussian", "laplace"])
@@ -175,18 +190,20 @@ def test_auto_takes_the_family_of_the_highest_likelihood(family):
     """The families must differ. For example, a Poisson law of a large mean is Gaussian."""
     rng = seeded("auto", family)
     e = seen(oracle("oue", epsilon=8.0, size=SIZE), drawn(family, rng), N, rng)
-    auto, each = calibrate(e, "auto"), {name: calibrate(e, name) for name in FAMILIES}
+    auto = calibrate(e, "auto")
+    by_family = {name: calibrate(e, name) for name in FAMILIES}
     assert auto.family == auto.prior.family == family
-    assert auto.prior.log_likelihood == max(one.prior.log_likelihood for one in each.values())
-    assert np.array_equal(auto.shares, each[family].shares)
+    assert auto.prior.log_likelihood == max(result.prior.log_likelihood for result in by_family.values())
+    assert np.array_equal(auto.shares, by_family[family].shares)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_statistic_is_the_distance_between_the_distributions(family):
     rng = seeded("statistic", family)
-    own = rng.multinomial(1_000, rng.dirichlet(np.full(300, 0.3)))
-    e = seen(oracle("oue", epsilon=2.0, size=300), own, 1_000, rng)
-    prior, sample = calibrate(e, family).prior, Sample.of(e)
+    true_counts = rng.multinomial(1_000, rng.dirichlet(np.full(300, 0.3)))
+    e = seen(oracle("oue", epsilon=2.0, size=300), true_counts, 1_000, rng)
+    prior = calibrate(e, family).prior
+    sample = Sample.of(e)
     _, p = direct_likelihood(family, prior.parameters, sample)
     k = np.arange(1_001 - len(p), 1_001)
     y = np.sort(1_000 * e.shares)
@@ -204,7 +221,8 @@ def test_shares_are_the_posteriors_with_its_deviation_and_probabilities(independ
     e = seen(o, rng.multinomial(500, rng.dirichlet(np.full(50, 0.3))), 500, rng)
     calibrated = calibrate(replace(e, n_independent=independent))
     k = np.arange(1.0, 501)
-    y, s = 500 * e.shares, 500 * np.sqrt(o.variance(independent))
+    y = 500 * e.shares
+    s = 500 * np.sqrt(o.variance(independent))
     p = k ** -calibrated.prior.parameters["exponent"] * np.exp(-(((y[:, None] - k) / s) ** 2) / 2)
     p /= p.sum(axis=1)[:, None]
     mean = p @ k
@@ -225,7 +243,7 @@ def test_equal_values_get_equal_shares_at_every_position(family, fit):
         oracle("grr", epsilon=6.0, size=3_000), rng.multinomial(20_000, rng.dirichlet(np.ones(3_000))), 20_000, rng
     )
     order = rng.permutation(3_000)
-    calibrated, reordered = (calibrate(each, family, fit) for each in (e, replace(e, shares=e.shares[order])))
+    calibrated, reordered = (calibrate(sample, family, fit) for sample in (e, replace(e, shares=e.shares[order])))
     assert np.array_equal(calibrated.shares[order], reordered.shares)
     assert np.array_equal(calibrated.stdev[order], reordered.stdev)
     by_shares = np.argsort(e.shares)
@@ -249,12 +267,12 @@ def test_without_independent_reports_all_shares_are_equal(family, n, independent
 
 def test_a_power_law_notes_a_mean_out_of_its_range():
     rng = seeded("note")
-    own = rng.multinomial(50, np.full(100, 0.01))
-    e = seen(oracle("oue", epsilon=1.0, size=100), own, 50, rng)
+    true_counts = rng.multinomial(50, np.full(100, 0.01))
+    e = seen(oracle("oue", epsilon=1.0, size=100), true_counts, 50, rng)
     for fit in FITS:
         assert "more values (100) than reports (50)" in calibrate(e, "power_law", fit).prior.note
         assert calibrate(e, "gaussian", fit).prior.note is None
-    enough = seen(oracle("oue", epsilon=1.0, size=50), own[:50], 50, rng)
+    enough = seen(oracle("oue", epsilon=1.0, size=50), true_counts[:50], 50, rng)
     assert calibrate(enough).prior.note is None
 
 
@@ -300,16 +318,17 @@ def test_with_almost_no_noise_counts_stay_unchanged():
 
 def test_unknown_names_are_refused():
     e = estimate([0.5, 0.5], 10)
-    for wrong in ({"family": "zipf"}, {"fit": "moments"}, {"fallback": "nothing"}):
-        with pytest.raises(ParameterError, match=next(iter(wrong.values()))):
-            calibrate(e, **wrong)
+    for wrong_value in ({"family": "zipf"}, {"fit": "moments"}, {"fallback": "nothing"}):
+        with pytest.raises(ParameterError, match=next(iter(wrong_value.values()))):
+            calibrate(e, **wrong_value)
 
 
 def test_a_prior_that_hurts_is_rejected():
     """All values are equally common. The statistic is 30 of its standard deviations above the bound."""
-    o, rng = oracle("oue", epsilon=4.0, size=1_024), seeded("uniform")
-    own = np.full(1_024, 976)
-    runs = [calibrate(seen(o, own, int(own.sum()), rng)).rejected for _ in range(20)]
+    o = oracle("oue", epsilon=4.0, size=1_024)
+    rng = seeded("uniform")
+    true_counts = np.full(1_024, 976)
+    runs = [calibrate(seen(o, true_counts, int(true_counts.sum()), rng)).rejected for _ in range(20)]
     assert np.mean(runs) >= 0.95
 
 
@@ -324,7 +343,8 @@ def heavy(size, n, exponent):
 )
 def test_a_helpful_prior_is_not_rejected(own, epsilon):
     """The statistic is 3 standard deviations below the bound. By chance one of a thousand runs crosses it."""
-    o, rng = oracle("oue", epsilon=epsilon, size=len(own)), seeded("heavy", len(own), epsilon)
+    o = oracle("oue", epsilon=epsilon, size=len(own))
+    rng = seeded("heavy", len(own), epsilon)
     assert sum(calibrate(seen(o, own, int(own.sum()), rng)).rejected for _ in range(8)) <= 2
 
 
@@ -345,13 +365,14 @@ def test_no_method_has_a_smaller_error_on_data_from_the_prior(family, epsilon):
     The mean is over all values and runs. A power law is so heavy that the difference needs many values.
     """
     size = 20_000 if family == "power_law" else SIZE
-    o, rng = oracle("oue", epsilon=epsilon, size=size), seeded("prior", family, epsilon)
+    o = oracle("oue", epsilon=epsilon, size=size)
+    rng = seeded("prior", family, epsilon)
     errors = dict.fromkeys(METHODS, 0.0)
     for _ in range(5):
-        own = drawn(family, rng, size)
-        e = seen(o, own, N, rng)
+        true_counts = drawn(family, rng, size)
+        e = seen(o, true_counts, N, rng)
         calibrated = calibrate(e, family)
         assert not calibrated.rejected
         for method in METHODS:
-            errors[method] += np.mean((apply(method, e, calibrated=calibrated) - own / N) ** 2)
+            errors[method] += np.mean((apply(method, e, calibrated=calibrated) - true_counts / N) ** 2)
     assert min(errors, key=errors.get) == "calibrate"

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from functools import partial
+from itertools import product
 
 import pytest
 
@@ -26,8 +27,7 @@ def parity_laws(values, rows, epsilon):
     return [
         [
             chance * (true if bit == (row & value).bit_count() % 2 else 1 - true)
-            for row, chance in rows
-            for bit in (0, 1)
+            for (row, chance), bit in product(rows, (0, 1))
         ]
         for value in values
     ]
@@ -41,7 +41,7 @@ def unary_laws(size, own, other):
             for bits in itertools.product((0, 1), repeat=size)
         ]
         for value in range(size)
-        for chances in [[own if at == value else other for at in range(size)]]
+        for chances in [[own if number == value else other for number in range(size)]]
     ]
 
 
@@ -68,9 +68,9 @@ def exact(goal, n, laws):
         return chances
 
     worst = 0.0
-    for others in itertools.combinations_with_replacement(range(len(laws)), n - 1):
-        one, two = (law((value, *others)) for value in (0, 1))
-        worst = max(worst, sum(max(one[c] - math.exp(goal) * two[c], 0.0) for c in one))
+    for other_values in itertools.combinations_with_replacement(range(len(laws)), n - 1):
+        first_law, second_law = (law((value, *other_values)) for value in (0, 1))
+        worst = max(worst, sum(max(first_law[c] - math.exp(goal) * second_law[c], 0.0) for c in first_law))
     return worst
 
 
@@ -108,9 +108,10 @@ def ss_laws(size, members, epsilon):
     """Return the laws of sets of values."""
     e = math.exp(epsilon)
     inside = members * e / (members * e + size - members)
-    with_own, without = inside / math.comb(size - 1, members - 1), (1 - inside) / math.comb(size - 1, members)
+    with_own = inside / math.comb(size - 1, members - 1)
+    without = (1 - inside) / math.comb(size - 1, members)
     sets = list(itertools.combinations(range(size), members))
-    return [[with_own if value in each else without for each in sets] for value in range(size)]
+    return [[with_own if value in set_ else without for set_ in sets] for value in range(size)]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,8 @@ def test_no_enumerated_case_of_other_oracles_exceeds_the_bound(name, size, n, la
 
 def test_numbers_have_no_common_part_like_that_of_hadamard_response():
     """With that of hr the bound would be too small for two numbers that differ at many levels."""
-    epsilon, haar = 1.0, oracle("haar", epsilon=1.0, size=16)
+    epsilon = 1.0
+    haar = oracle("haar", epsilon=1.0, size=16)
     delta = exact(0.0, 3, haar_laws((0, 15), epsilon))
     assert failure(0.0, epsilon, 3, oracle("hr", epsilon=epsilon, size=64).overlap) < delta
     assert delta <= failure(0.0, epsilon, 3, haar.overlap)
@@ -146,7 +148,7 @@ def test_numbers_have_no_common_part_like_that_of_hadamard_response():
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_the_overlap_is_half_of_the_rarer_part_in_which_two_laws_differ(epsilon):
     ss = oracle("ss", epsilon=epsilon, size=7)
-    for each, laws in (
+    for method, laws in (
         (oracle("grr", epsilon=epsilon, size=4), grr_laws(4, epsilon)),
         (oracle("hr", epsilon=epsilon, size=3), hr_laws(epsilon)),
         (oracle("oue", epsilon=epsilon, size=4), oue_laws(4, epsilon)),
@@ -154,7 +156,7 @@ def test_the_overlap_is_half_of_the_rarer_part_in_which_two_laws_differ(epsilon)
         (ss, ss_laws(7, ss.members, epsilon)),
     ):
         rarer = sum(min(pair) for pair in zip(*laws[:2], strict=True) if not math.isclose(*pair))
-        assert each.overlap == pytest.approx(rarer / 2), each.name
+        assert method.overlap == pytest.approx(rarer / 2), method.name
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,13 @@ def test_intervals_hold_the_true_differences_and_proofs_are_true(name, epsilon, 
     o, rng, shares = oracle(name, epsilon=epsilon, size=size), np.random.default_rng(5), zipf(size)
     inside, proofs = 0, 0
     for _ in range(RUNS):
-        (before, one), (after, two) = (window(o, shares, each, rng) for each in (n, 2 * n))
-        result = compare(before, after)
-        inside += np.count_nonzero((result.low <= two - one) & (two - one <= result.high))
+        (earlier_estimate, first_reports), (later_estimate, second_reports) = (
+            window(o, shares, count, rng) for count in (n, 2 * n)
+        )
+        result = compare(earlier_estimate, later_estimate)
+        inside += np.count_nonzero(
+            (result.low <= second_reports - first_reports) & (second_reports - first_reports <= result.high)
+        )
         proofs += bool(result.proved.any())
     spread = 4.3 * np.sqrt(0.05 * 0.95 / RUNS)
     assert inside / (RUNS * size) > 0.945 - 0.005
@@ -49,53 +53,62 @@ def test_a_large_change_is_proved_in_its_direction(name, epsilon, size, n):
     later_shares[size // 2] += 0.5
     later_shares /= later_shares.sum()
     for _ in range(20):
-        (before, _), (after, _) = window(o, shares, 10 * n, rng), window(o, later_shares, 10 * n, rng)
-        result = compare(before, after)
+        (earlier_estimate, _), (later_estimate, _) = (
+            window(o, shares, 10 * n, rng),
+            window(o, later_shares, 10 * n, rng),
+        )
+        result = compare(earlier_estimate, later_estimate)
         assert result.proved[size // 2]
         assert result.low[size // 2] > 0
-        backward = compare(after, before)
+        backward = compare(later_estimate, earlier_estimate)
         np.testing.assert_allclose(backward.difference, -result.difference)
         np.testing.assert_allclose([-backward.high, -backward.low], [result.low, result.high])
         np.testing.assert_allclose(backward.p_values, result.p_values)
 
 
 def test_the_error_is_that_of_both_windows():
-    o, rng = oracle("olh", epsilon=1.0, size=50), np.random.default_rng(7)
-    (before, _), (after, _) = (window(o, zipf(50), n, rng) for n in (4_000, 9_000))
-    result = compare(before, after)
-    np.testing.assert_allclose(result.stderr, np.hypot(before.stderr, after.stderr))
-    np.testing.assert_allclose(result.difference, after.shares - before.shares)
+    o = oracle("olh", epsilon=1.0, size=50)
+    rng = np.random.default_rng(7)
+    (earlier_estimate, _), (later_estimate, _) = (window(o, zipf(50), n, rng) for n in (4_000, 9_000))
+    result = compare(earlier_estimate, later_estimate)
+    np.testing.assert_allclose(result.stderr, np.hypot(earlier_estimate.stderr, later_estimate.stderr))
+    np.testing.assert_allclose(result.difference, later_estimate.shares - earlier_estimate.shares)
 
 
 def test_holm_counts_the_whole_domain():
-    o, rng = oracle("oue", epsilon=1.0, size=4), np.random.default_rng(8)
+    o = oracle("oue", epsilon=1.0, size=4)
+    rng = np.random.default_rng(8)
     (before, _), (after, _) = window(o, [0.25] * 4, 30_000, rng), window(o, [0.34, 0.22, 0.22, 0.22], 30_000, rng)
-    few = compare(before, after)
-    least = few.p_values.min()
-    edge = int(0.05 / least)
-    assert few.proved[0]
+    few_comparison = compare(before, after)
+    minimum = few_comparison.p_values.min()
+    edge = int(0.05 / minimum)
+    assert few_comparison.proved[0]
     assert compare(before, after, size=edge).proved.any()
     assert not compare(before, after, size=edge + 2).proved.any()
-    assert compare(before, after, family_error=least * 3.9).proved.sum() == 0
+    assert compare(before, after, family_error=minimum * 3.9).proved.sum() == 0
 
 
 def test_a_panel_shows_small_changes():
     """The same clients repeat their answers, so only those who changed bring noise."""
-    o, rng = oracle("olh", epsilon=1.0, size=128), np.random.default_rng(9)
+    o = oracle("olh", epsilon=1.0, size=128)
+    rng = np.random.default_rng(9)
     values = rng.choice(128, 40_000, p=zipf(128))
-    reports, state = o.perturb(values, rng), o.zeros()
+    reports = o.perturb(values, rng)
+    state = o.zeros()
     o.add(state, reports)
     changes = rng.random(len(values)) < 0.01
-    later = reports.copy()
-    later[changes] = o.perturb(np.full(changes.sum(), 77), rng)
-    other = o.zeros()
-    o.add(other, later)
-    before, after = o.estimate(state, len(values)), o.estimate(other, len(values))
-    assert compare(before, after, panel=True).stderr.max() < 0.5 * compare(before, after).stderr.max()
+    later_reports = reports.copy()
+    later_reports[changes] = o.perturb(np.full(changes.sum(), 77), rng)
+    other_state = o.zeros()
+    o.add(other_state, later_reports)
+    before = o.estimate(state, len(values))
+    later_estimate = o.estimate(other_state, len(values))
+    assert compare(before, later_estimate, panel=True).stderr.max() < 0.5 * compare(before, later_estimate).stderr.max()
 
 
 def test_windows_that_do_not_fit_are_refused():
-    a, b = oracle("grr", epsilon=1.0, size=3), oracle("grr", epsilon=1.0, size=4)
+    a = oracle("grr", epsilon=1.0, size=3)
+    b = oracle("grr", epsilon=1.0, size=4)
     rng = np.random.default_rng(1)
     with pytest.raises(ParameterError, match="same values"):
         compare(window(a, [1 / 3] * 3, 100, rng)[0], window(b, [0.25] * 4, 100, rng)[0])

@@ -43,11 +43,11 @@ def write(folder, body, name="hubbub.toml"):
 def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
     query = read(f'domain = 9\nepsilon = 1\npane = "{pane}"\nlateness = "{lateness}"\nskew = "{skew}"')
     assert check_text.open_panes(query) == panes
-    most = max(
+    maximum = max(
         sum(start <= clock + query.skew and clock <= start + query.pane + query.lateness for start in range(0, 900, 10))
         for clock in range(300, 330)
     )
-    assert most == panes
+    assert maximum == panes
 
 
 def test_state_and_checkpoints_count_eight_bytes_an_integer():
@@ -76,16 +76,15 @@ def test_errors_equal_the_errors_of_the_oracle():
     query = read(ONE)
     sigma, detectable = check_text.errors(query, query.oracle, 10**6)
     assert sigma == pytest.approx(math.sqrt(query.oracle.variance(10**6)))
-    least = quantile(0.05 / 3) * sigma
-    assert least < detectable < 1.1 * (least + 1.2816 * math.sqrt(query.oracle.variance(10**6, detectable)))
+    minimum = quantile(0.05 / 3) * sigma
+    assert minimum < detectable < 1.1 * (minimum + 1.2816 * math.sqrt(query.oracle.variance(10**6, detectable)))
 
 
 def test_with_smp_a_share_of_the_clients_answers_each_attribute():
-    smp, rsfd = read(SEVERAL), read(SEVERAL + 'solution = "rsfd"')
-    assert (check_text.reports_per_attribute(smp, 10**4), check_text.reports_per_attribute(rsfd, 10**4)) == (
-        5000,
-        10**4,
-    )
+    smp = read(SEVERAL)
+    rsfd = read(SEVERAL + 'solution = "rsfd"')
+    assert check_text.reports_per_attribute(smp, 10**4) == 5000
+    assert check_text.reports_per_attribute(rsfd, 10**4) == 10**4
     view = smp.oracle.attributes[0]
     assert check_text.errors(smp, view, 10**4)[0] == pytest.approx(math.sqrt(view.variance(5000)))
 
@@ -236,8 +235,8 @@ def test_the_finals_of_a_file_are_summed(folder, capsys):
     (folder / "hubbub.toml").write_text("".join(f"[queries.q{number}]\n{query}" for number in range(200)))
     assert check.main([]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    each = 1.5 * costs.record(load(folder / "hubbub.toml")["q0"]) + costs.FINAL
-    assert f"The queries need 40 finals per second. A worker delivers about {1 / each:,.3g}" in text
+    bytes_of_final = 1.5 * costs.record(load(folder / "hubbub.toml")["q0"]) + costs.FINAL
+    assert f"The queries need 40 finals per second. A worker delivers about {1 / bytes_of_final:,.3g}" in text
 
 
 def test_a_positional_file_takes_precedence(folder, capsys, monkeypatch):
@@ -307,7 +306,7 @@ def test_clients_say_what_one_record_reveals():
     assert "one record A client's epsilon to somebody who sees this one record, and nothing else: " in text
     assert "nothing else: 60s 0.0531 (delta 1e-06, " in text
     assert "Every further window of the round adds to it." in text
-    (place,) = (at for at, line in enumerate(lines) if line.startswith("  one record"))
+    (place,) = (position for position, line in enumerate(lines) if line.startswith("  one record"))
     assert not any("guarantee" in line for line in lines[place - 1 : place + 4])
     assert "one record" not in " ".join(check_text.lines(query, 1))
 

@@ -54,12 +54,13 @@ class Prompt(Broker):
 
 def recovered_sources(partitions=2):
     """Return sources with a previous owner, and their log."""
-    log, topics = random_log(Random(0), partitions, 60), Topics(partitions)
-    for at in range(partitions):
-        before = Owner(topics, log, at, "before")
-        before.read(10)
-        settle(before)
-    return {at: Owner(topics, log, at, "w").source for at in range(partitions)}, log
+    log = random_log(Random(0), partitions, 60)
+    topics = Topics(partitions)
+    for number in range(partitions):
+        earlier_owner = Owner(topics, log, number, "before")
+        earlier_owner.read(10)
+        settle(earlier_owner)
+    return {partition: Owner(topics, log, partition, "w").source for partition in range(partitions)}, log
 
 
 def checkpoints_of(sources, broker, pace):
@@ -74,8 +75,8 @@ def checkpoints_of(sources, broker, pace):
 async def last_rounds(*, taken_away=None):
     """Return the rounds of a last checkpoint. A rebalance takes the partitions away after this many of them."""
     sources, log = recovered_sources()
-    for at, source in sources.items():
-        source.take(log[at][:30])
+    for partition, source in sources.items():
+        source.take(log[partition][:30])
     broker = Broker()
     checkpoints = checkpoints_of(sources, broker, WriteBudget(10**6))
     work = asyncio.create_task(checkpoints.stop())
@@ -101,9 +102,9 @@ def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
 
 
 def test_a_checkpoint_writes_nothing_after_it_loses_its_partitions():
-    for after in (1, 2):
-        rounds, deletions, sources = asyncio.run(last_rounds(taken_away=after))
-        assert len(rounds) == after
+    for round_number in (1, 2):
+        rounds, deletions, sources = asyncio.run(last_rounds(taken_away=round_number))
+        assert len(rounds) == round_number
         assert deletions == []
         assert not any(source.at_rest for source in sources.values())
 
@@ -115,15 +116,15 @@ def test_the_deletions_after_a_checkpoint_go_with_the_next_one():
         checkpoints = checkpoints_of(sources, broker, WriteBudget(10**9))
         kinds = []
         for end in (30, 60):
-            for at, source in sources.items():
-                source.take(log[at][:end])
+            for partition, source in sources.items():
+                source.take(log[partition][:end])
             checkpoints._whole_at = 0.0
             await checkpoints._round()
             kinds.append({kind for _, kind in broker.deleted})
         return kinds
 
-    first, second = asyncio.run(run())
-    assert "progress" not in first
+    first_records, second = asyncio.run(run())
+    assert "progress" not in first_records
     assert "progress" in second, "otherwise the changelog grows until the worker stops"
 
 
@@ -134,8 +135,8 @@ def test_after_many_writes_the_next_records_wait():
         checkpoints = checkpoints_of(sources, broker, WriteBudget(10**9, records_per_s=1e-3))
         rounds = []
         for end in (30, 60):
-            for at, source in sources.items():
-                source.take(log[at][:end])
+            for partition, source in sources.items():
+                source.take(log[partition][:end])
             await checkpoints._round()
             rounds.append(set(broker.sent))
             broker.sent.clear()
@@ -143,8 +144,8 @@ def test_after_many_writes_the_next_records_wait():
         assert sources[0].behind
         return rounds, checkpoints.interval
 
-    (first, second), interval = asyncio.run(run())
-    assert first >= {"tally", "progress"}
+    (first_records, second), interval = asyncio.run(run())
+    assert first_records >= {"tally", "progress"}
     assert "closed" in second
     assert not second & {"tally", "ids"}
     assert interval > 1000

@@ -58,18 +58,20 @@ def test_of_equal_oracles_the_first_of_the_table_is_chosen():
     assert choice(1.0, 1024)[0].name == "olh"
 
 
-@pytest.mark.parametrize(("epsilon", "most"), [(1.0, 1.04), (2.0, 1.08), (3.0, 1.58), (4.0, 4.65)])
+@pytest.mark.parametrize(("epsilon", "maximum"), [(1.0, 1.04), (2.0, 1.08), (3.0, 1.58), (4.0, 4.65)])
 @pytest.mark.parametrize("size", [8, 64, 1024])
-def test_answers_for_life_fit_the_budget_and_are_near_the_optimum(epsilon, most, size):
+def test_answers_for_life_fit_the_budget_and_are_near_the_optimum(epsilon, maximum, size):
     o, distance = choice(epsilon, size, 4 * epsilon)
     assert o.life.amount <= 4 * epsilon
     assert o.table is not None
-    assert distance <= most
+    assert distance <= maximum
 
 
 def test_a_small_budget_leaves_two_buckets():
     o, _ = choice(1.0, 64, 1.0)
-    assert (o.name, o.table, o.life.amount) == ("hr", 2, 1)
+    assert o.name == "hr"
+    assert o.table == 2
+    assert o.life.amount == 1
 
 
 def test_a_budget_below_one_answer_allows_nothing():

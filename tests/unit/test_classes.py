@@ -17,13 +17,13 @@ SIZES = (2, 3, 37, 1024)
 def test_perturbing_is_rows_class_and_answer_from_one_stream(name, size):
     o = oracle(name, epsilon=1.5, size=size)
     values = np.random.default_rng(1).integers(0, size, 500)
-    whole = o.perturb(values, np.random.default_rng(2))
+    whole_reports = o.perturb(values, np.random.default_rng(2))
     rng = np.random.default_rng(2)
     rows = o.rows(500, rng)
     classes = o.classify(values, rows)
-    before = classes.copy()
-    assert np.array_equal(o.answer(classes, rows, rng), whole)
-    assert np.array_equal(classes, before), "what is given stays as it is"
+    earlier_classes = classes.copy()
+    assert np.array_equal(o.answer(classes, rows, rng), whole_reports)
+    assert np.array_equal(classes, earlier_classes), "what is given stays as it is"
 
 
 @pytest.mark.parametrize("name", ORACLES)
@@ -46,7 +46,8 @@ def test_oracles_without_rows_have_the_value_for_a_class():
 
 def test_rows_of_selected_clients_give_their_answers():
     o = oracle("olh", epsilon=2.0, size=1000)
-    rows, values = o.rows(50, np.random.default_rng(1)), np.arange(50)
+    rows = o.rows(50, np.random.default_rng(1))
+    values = np.arange(50)
     assert np.array_equal(o.classify(values, rows)[10:20], o.classify(values[10:20], rows[10:20]))
 
 
@@ -56,11 +57,14 @@ def test_local_hashing_without_rows_is_refused():
 
 
 def test_fewer_buckets_are_another_oracle_and_the_best_number_is_the_same():
-    best, fewer = oracle("olh", epsilon=2.0, size=1024), oracle("olh", epsilon=2.0, size=1024, buckets=2)
-    assert (best.buckets, fewer.buckets, fewer.classes) == (8, 2, 2)
+    best = oracle("olh", epsilon=2.0, size=1024)
+    fewer = oracle("olh", epsilon=2.0, size=1024, buckets=2)
+    assert best.buckets == 8
+    assert fewer.buckets == 2
+    assert fewer.classes == 2
     assert fewer.variance(1) == oracle("blh", epsilon=2.0, size=1024).variance(1)
-    same = oracle("olh", epsilon=2.0, size=1024, buckets=8)
-    assert repr(same) == repr(best)
+    same_oracle = oracle("olh", epsilon=2.0, size=1024, buckets=8)
+    assert repr(same_oracle) == repr(best)
     assert repr(fewer) == "oracle('olh', epsilon=2.0, size=1024, buckets=2)"
 
 
@@ -122,9 +126,9 @@ def test_the_order_of_the_table_does_not_change_a_choice(monkeypatch):
     cells = [
         (epsilon, size, classes) for epsilon in (0.5, 2.0, 4.0) for size in (2, 4, 30, 1024) for classes in (None, 2)
     ]
-    before = [repr(automatic(*cell)) for cell in cells]
+    choices = [repr(automatic(*cell)) for cell in cells]
     monkeypatch.setattr("oracles.mechanisms.ORACLES", dict(reversed(ORACLES.items())))
-    assert [repr(automatic(*cell)) for cell in cells] == before
+    assert [repr(automatic(*cell)) for cell in cells] == choices
 
 
 def test_each_oracle_names_the_edition_from_which_auto_may_choose_it():

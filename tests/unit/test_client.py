@@ -78,7 +78,8 @@ def test_streams_of_a_key_are_those_of_the_wire_format():
 
 
 def test_reports_of_a_key_are_those_of_the_wire_format():
-    digest, o = bytes.fromhex("e49ed91b111b507a"), oracle("olh", epsilon=1.0, size=3)
+    digest = bytes.fromhex("e49ed91b111b507a")
+    o = oracle("olh", epsilon=1.0, size=3)
     them = Respondents(o, 1, lambda j, purpose, classes: Keyed(b"\2" * 32, digest, j, 0, purpose, 0, classes))
     assert [them.reports(np.array([value])).tobytes().hex() for value in range(3)] == [
         "38000000",
@@ -100,7 +101,8 @@ def test_a_life_is_charged_once_and_never_silent():
     reports = answers(person, clock, [f"page-{i % 8}" for i in range(200)])
     assert len(set(reports)) <= 2, "at most a report for each of two classes"
     assert spent(ledger) == 2
-    assert (person.spent, person.remaining) == (2.0, 0.0)
+    assert person.spent == 2.0
+    assert person.remaining == 0.0
 
 
 def test_the_same_class_always_gives_the_same_report():
@@ -160,7 +162,8 @@ def test_fresh_answers_have_their_own_noise_and_end_for_any_values():
 
 def test_a_budget_is_divided_by_its_decimals():
     for settings in ({"epsilon": 0.1, "budget": 0.3}, {"epsilon": 0.7, "budget": 4.9}):
-        clock, q = days(), query(answers="fresh", **settings)
+        clock = days()
+        q = query(answers="fresh", **settings)
         person = Client(q, ":memory:", clock=clock)
         answers(person, clock, ["page-1"] * q.charges)
         clock.next()
@@ -170,13 +173,14 @@ def test_a_budget_is_divided_by_its_decimals():
 
 def test_a_new_round_starts_and_an_earlier_one_never_returns():
     q = query(domain=1 << 22, oracle="olh", period="1h", renew="1d", budget=4.0)
-    clock, ledger = Days(3600, 20_000 * 86_400), Ledger(":memory:")
+    clock = Days(3600, 20_000 * 86_400)
+    ledger = Ledger(":memory:")
     person = Client(q, ledger, clock=clock)
-    first = answers(person, clock, [7] * 20)
+    first_answers = answers(person, clock, [7] * 20)
     clock.now = 20_001 * 86_400
     second = answers(person, clock, [7] * 20)
-    assert len({*first}) == len({*second}) == 1
-    assert first[0] != second[0]
+    assert len({*first_answers}) == len({*second}) == 1
+    assert first_answers[0] != second[0]
     assert spent(ledger) == 8
     assert person.spent == 4.0, "of the present round"
     clock.now -= 86_400
@@ -185,7 +189,8 @@ def test_a_new_round_starts_and_an_earlier_one_never_returns():
 
 
 def test_max_epsilon_sums_present_rounds_and_charges_for_life():
-    ledger, clock = Ledger(":memory:"), Days(3600, 20_000 * 86_400)
+    ledger = Ledger(":memory:")
+    clock = Days(3600, 20_000 * 86_400)
     rounds = query("renewed", oracle="hr", period="1h", renew="1d", budget=2.0)
     person = Client(rounds, ledger, max_epsilon=3.0, clock=clock)
     for _ in range(3):
@@ -229,7 +234,8 @@ def test_a_charge_comes_before_the_look_at_the_value():
 
 
 def test_a_client_answers_once_in_an_aligned_period():
-    ledger, q = Ledger(":memory:"), query(oracle="hr", period="1m")
+    ledger = Ledger(":memory:")
+    q = query(oracle="hr", period="1m")
     Client(q, ledger, clock=at(1019)).answer("page-1")
     for moment in (1019.9, 1000, 960, 5):
         with pytest.raises(NotYet, match="next period of 60 seconds") as early:
@@ -240,11 +246,12 @@ def test_a_client_answers_once_in_an_aligned_period():
 
 
 def test_a_thousand_daily_jobs_all_answer_on_their_second_day():
-    q, rng = query(oracle="hr", period="1d"), np.random.default_rng(1)
-    for moment, later in zip(rng.integers(0, 86_400, 1000), rng.integers(0, 86_400, 1000), strict=True):
+    q = query(oracle="hr", period="1d")
+    rng = np.random.default_rng(1)
+    for moment, integer in zip(rng.integers(0, 86_400, 1000), rng.integers(0, 86_400, 1000), strict=True):
         ledger = Ledger(":memory:")
         Client(q, ledger, clock=at(moment)).answer("page-1")
-        Client(q, ledger, clock=at(86_400 + later)).answer("page-1")
+        Client(q, ledger, clock=at(86_400 + integer)).answer("page-1")
 
 
 def test_due_times_are_spread_over_the_period():
@@ -324,10 +331,10 @@ def test_the_time_of_the_answer_decides_its_pane():
 
 
 def test_the_application_may_store_the_key(tmp_path):
-    one = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "one", key=KEY, clock=at(10)).answer(3)
+    client = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "one", key=KEY, clock=at(10)).answer(3)
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
-    again = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
-    assert one.tobytes() == again.tobytes(), "a first start with a key of before: the noise comes again"
+    repeated_reports = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
+    assert client.tobytes() == repeated_reports.tobytes(), "a first start with a key of before: the noise comes again"
     for options in ({"key": KEY}, {"installation": b"device-1"}, {"moved": True}):
         with pytest.raises(ParameterError, match="to the Ledger"):
             Client(query(), Ledger(":memory:"), **options)
@@ -358,10 +365,10 @@ def test_a_query_that_is_not_allowed_is_refused_before_any_answer():
         Client(query(oracle="hr"), ":memory:", allow="q and others")
 
 
-@pytest.mark.parametrize("wrong", [0, -1, math.inf, math.nan])
-def test_a_limit_is_a_number_above_zero(wrong):
+@pytest.mark.parametrize("wrong_limit", [0, -1, math.inf, math.nan])
+def test_a_limit_is_a_number_above_zero(wrong_limit):
     with pytest.raises(ParameterError, match="max_epsilon"):
-        Client(query(oracle="hr"), ":memory:", max_epsilon=wrong)
+        Client(query(oracle="hr"), ":memory:", max_epsilon=wrong_limit)
 
 
 def positions(q, value):
@@ -410,14 +417,15 @@ def race(q, store, results):
     ledger, reports = Ledger(store), set()
     for _ in range(30):
         with ledger.transaction() as transaction:
-            last = transaction.answer_time(q.name) or 0.0
+            last_time = transaction.answer_time(q.name) or 0.0
         with suppress(NotYet):  # another was quicker
-            reports.add(Client(q, ledger, clock=at(last + q.period)).answer("page-1").tobytes())
+            reports.add(Client(q, ledger, clock=at(last_time + q.period)).answer("page-1").tobytes())
     results.put(reports)
 
 
 def test_concurrent_processes_make_one_key_send_the_same_report_and_pay_once(tmp_path):
-    q, fork = query(oracle="olh", epsilon=1.0), multiprocessing.get_context("fork")
+    q = query(oracle="olh", epsilon=1.0)
+    fork = multiprocessing.get_context("fork")
     results = fork.SimpleQueue()  # which holds all three answers at once
     racers = [fork.Process(target=race, args=(q, tmp_path / "store", results)) for _ in range(3)]
     for racer in racers:
@@ -495,7 +503,7 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
     Path("hubbub.toml").write_text(settings)
     others = ("Publisher", "# client.py")  # one needs Kafka, and the other is a program of its own
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    examples = [code for code in blocks if not any(each in code for each in others)]
+    examples = [code for code in blocks if not any(name in code for name in others)]
     assert len(examples) == 4
     names = {}
     for example in examples:

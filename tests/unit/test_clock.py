@@ -80,9 +80,9 @@ def test_worker_gateway_and_simulator_judge_alike(q, clock, ahead):
 @EXAMPLES
 @given(queries, clocks)
 def test_open_panes_are_bounded(q, clock):
-    first = clock // 1000 // q.query.pane * q.query.pane
+    first_open = clock // 1000 // q.query.pane * q.query.pane
     far = (q.query.lateness + q.skew) // q.query.pane + 5
-    panes = range(first - far * q.query.pane, first + far * q.query.pane, q.query.pane)
+    panes = range(first_open - far * q.query.pane, first_open + far * q.query.pane, q.query.pane)
     assert sum(not q.is_late(pane, clock) and not q.is_future(pane, clock) for pane in panes) <= q.most_open
 
 
@@ -122,17 +122,17 @@ def test_progress_decodes_to_the_same_values(next_offset, clock, ends):
 @EXAMPLES
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_progress_are_refused(data):
-    good = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
-    assert decode(good).next_offset == 7
-    for wrong in (data, good + data[:1] + b"x", good[: len(data) % len(good)]):
+    good_frame = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
+    assert decode(good_frame).next_offset == 7
+    for wrong_value in (data, good_frame + data[:1] + b"x", good_frame[: len(data) % len(good_frame)]):
         try:
-            progress = decode(wrong)
+            progress = decode(wrong_value)
         except ReportError:
             continue
-        assert encode(progress) == wrong, "what is read is what would be written"
+        assert encode(progress) == wrong_value, "what is read is what would be written"
 
 
 def test_repeated_digests_are_refused():
-    good = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
+    good_frame = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
     with pytest.raises(ReportError, match="out of order"):
-        decode(good.replace(b"b" * 8, b"a" * 8))
+        decode(good_frame.replace(b"b" * 8, b"a" * 8))

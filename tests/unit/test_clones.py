@@ -83,7 +83,8 @@ def test_devices_of_one_image_with_one_key_draw_different_noise(tmp_path):
 
 def error(name, installations):
     """The mean squared error over the stated variance. 1,000 of 5,000 devices have one key in their image."""
-    o, rng = oracle(name, epsilon=1.0, size=16), np.random.default_rng(1)
+    o = oracle(name, epsilon=1.0, size=16)
+    rng = np.random.default_rng(1)
     values = rng.integers(0, 16, 5000)
     reports = [o.perturb(values[1000:], rng)]
     for value, installation in zip(values[:1000], installations, strict=True):
