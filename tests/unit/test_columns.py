@@ -30,7 +30,7 @@ def results(source, fates):
     """Return all results of counting, with tallies, ids, rejects and snapshots."""
     plan = source.plan(whole=True)
     tallies = {pane: (encode_tally(tally), tally.ids) for pane, tally in source.tallies.items()}
-    rejects = sorted((one.offset, one.start, one.reason, one.detail) for one in plan.rejects)
+    rejects = sorted((reject.offset, reject.start, reject.reason, reject.detail) for reject in plan.rejects)
     sums = [
         sum((getattr(fate, name) for fate in fates), type(getattr(fates[0], name))()) for name in fates[0].__slots__
     ]
@@ -53,14 +53,16 @@ def crowd(random, partition, partitions, count):
         random.choice([0.0, 0.02, 0.3]),
         random.choice([0.0, 0.0, 0.02, 0.2]),
     )
-    ids, name = random.random(), random.choice(list(QUERIES))
+    ids = random.random()
+    name = random.choice(list(QUERIES))
     for _ in range(count):
         if random.random() < width:
             name = random.choice(list(QUERIES))
         query = QUERIES[name]
         size = many if random.random() >= odd else random.randint(0, 6)
         rows = [random.randrange(40) for _ in range(size)]
-        number += 1 if random.random() >= odd else 0
+        if random.random() >= odd:
+            number += 1
         pane = now // 1000 // query.pane * query.pane
         reports = POOL[name][rows]
         if random.random() < odd / 4:
@@ -88,7 +90,8 @@ def check(seed, monkeypatch):
         records = crowd(random, partition, partitions, random.randint(1, 400))
     monkeypatch.setattr(runs_of, "FEW", random.choice([1, 1, 8]))
     gate = Gate(partition, partitions, VERSIONS, limit=LIMIT)
-    start, longest = random.choice([0, 0, 50]), random.choice([3, 60, 1_000])
+    start = random.choice([0, 0, 50])
+    longest = random.choice([3, 60, 1_000])
     result = []
     for form in (list, RecordColumns.of):
         pieces = Random(seed)
@@ -112,7 +115,7 @@ def test_columns_have_the_results_of_single_records_on_thousands_of_logs(part, m
         check(seed, monkeypatch)
 
 
-def batch_of(random, base, count, now):
+def batch_of(random, base, count, moment):
     """Return a batch as brokers store it, sometimes an unusual one. The reader of aiokafka decides its meaning."""
     odd = random.random()
     codec = random.choice([1, 2, 3, 4]) if odd < 0.15 else 0
@@ -122,13 +125,13 @@ def batch_of(random, base, count, now):
         key = random.choice([None, None, None, b"", b"key"]) if 0.18 < odd < 0.3 else None
         headers = [("name", b"x")] if 0.3 < odd < 0.33 else []
         builder.append(
-            index + (index > 2 and 0.33 < odd < 0.36), now + random.choice([0, 5, -5, 90_000]), key, value, headers
+            index + (index > 2 and 0.33 < odd < 0.36), moment + random.choice([0, 5, -5, 90_000]), key, value, headers
         )
     data = bytearray(builder.build())
     data[:8] = base.to_bytes(8, "big")
     data[22] |= 0 if 0.36 < odd < 0.4 else 8  # the log's own time
     data[22] |= 0x20 if 0.4 < odd < 0.43 else 0x40 if 0.43 < odd < 0.45 else 0
-    data[35:43] = (now if odd < 0.98 else -1).to_bytes(8, "big", signed=True)
+    data[35:43] = (moment if odd < 0.98 else -1).to_bytes(8, "big", signed=True)
     if 0.45 < odd < 0.5:  # its last records are compacted away, or were never there
         data[57:61] = max(0, count - random.randint(0, 2)).to_bytes(4, "big")
     if 0.5 < odd < 0.55:
@@ -147,9 +150,10 @@ def read(kernels, data, offset, room):
         )
         result, columns = [], 0
         try:
-            for one in reader:
-                columns += len(one) if isinstance(one, RecordColumns) else 0
-                result += one.records() if isinstance(one, RecordColumns) else [one]
+            for piece in reader:
+                if isinstance(piece, RecordColumns):
+                    columns += len(piece)
+                result += piece.records() if isinstance(piece, RecordColumns) else [piece]
         except CorruptRecordException as error:
             result.append(str(error))
         return result, reader.next_fetch_offset, columns
@@ -157,17 +161,20 @@ def read(kernels, data, offset, room):
 
 def check_fetch(seed):
     random = Random(seed)
-    base, now, data, offset = random.choice([0, 0, 1000]), START * 1000, b"", None
+    base, moment, data, offset = random.choice([0, 0, 1000]), START * 1000, b"", None
     for _ in range(random.randint(1, 12)):
         count = random.choice([1, 2, 5, 20, 60])
         offset = base + random.choice([0, random.randrange(count)]) if offset is None else offset
-        data += batch_of(random, base, count, now)
+        data += batch_of(random, base, count, moment)
         base += count + random.choice([0, 0, 0, 4])
-        now += random.choice([0, 700])
+        moment += random.choice([0, 700])
     data = data[: len(data) - random.choice([0, 0, 1, 70])]
-    slow, fast = read(False, data, offset, 0), read(True, data, offset, random.choice([20, 100, 20_000]))
-    assert slow[:2] == fast[:2], seed
-    return fast[2]
+    slow_reading, fast_reading = (
+        read(False, data, offset, 0),
+        read(True, data, offset, random.choice([20, 100, 20_000])),
+    )
+    assert slow_reading[:2] == fast_reading[:2], seed
+    return fast_reading[2]
 
 
 @pytest.fixture
@@ -197,11 +204,11 @@ def long_batch(codec, count, *, base=0, odd=None):
 @pytest.mark.parametrize("codec", [0, 1, 3])
 def test_a_long_batch_is_walked_in_parts(codec):
     data = long_batch(codec, 45_000)
-    slow = read(False, data, 7, 0)
+    slow_reading = read(False, data, 7, 0)
     for room, parts in ((20_000, 3), (44_993, 1), (50_000, 1)):
-        fast = read(True, data, 7, room)
-        assert fast == (*slow[:2], 45_000 - 7), "all of them as columns"
-        assert fast[1] == 45_000
+        fast_reading = read(True, data, 7, room)
+        assert fast_reading == (*slow_reading[:2], 45_000 - 7), "all of them as columns"
+        assert fast_reading[1] == 45_000
         reader = FetchedBatches(data)
         assert codec or len(list(iter(lambda r=reader, n=room: r.walk(7, n, checks=True), None))) == parts
 
@@ -210,9 +217,10 @@ def test_a_long_batch_is_walked_in_parts(codec):
 @pytest.mark.parametrize("codec", [0, 1])
 def test_an_unusual_record_in_a_later_part_is_read_one_by_one(codec):
     data = long_batch(codec, 1_000, odd=777) + long_batch(codec, 50, base=1_000)
-    slow, fast = read(False, data, 0, 0), read(True, data, 0, 100)
-    assert slow[:2] == fast[:2]
-    assert fast[2] == 750, "seven parts, and the next batch"
+    slow_reading = read(False, data, 0, 0)
+    fast_reading = read(True, data, 0, 100)
+    assert slow_reading[:2] == fast_reading[:2]
+    assert fast_reading[2] == 750, "seven parts, and the next batch"
 
 
 @pytest.mark.long

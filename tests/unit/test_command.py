@@ -48,7 +48,8 @@ def test_a_closed_pipe_is_no_error(arguments):
     pipe = f"{sys.executable} -m hubbub {arguments} | true; exit ${{PIPESTATUS[0]}}"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     process = subprocess.run(["bash", "-c", pipe], capture_output=True, env=environment, timeout=60, check=False)
-    assert (process.returncode, process.stderr) == (0, b"")
+    assert process.returncode == 0
+    assert process.stderr == b""
 
 
 def test_a_client_is_light():

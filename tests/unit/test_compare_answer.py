@@ -1,5 +1,7 @@
 """The API compares two windows, and reading in Python gives the same numbers."""
 
+from itertools import chain
+
 import numpy as np
 import orjson
 import pytest
@@ -21,7 +23,7 @@ DOMAIN = HOMEPAGE.domains[0].size
 @pytest.fixture(scope="module")
 def crowd():
     crowd = Crowd(HOMEPAGE, clients=30_000, surge=8)
-    crowd.messages = [message for _ in range(12) for message in crowd.next()]
+    crowd.messages = [*chain.from_iterable(crowd.next() for _ in range(12))]
     return crowd
 
 
@@ -36,12 +38,15 @@ def comparison(board, **more):
 
 def test_the_differences_are_those_of_the_estimates(crowd, board):
     answer = comparison(board, top=10_000)
-    first, last = crowd.snapshots[0], crowd.snapshots[11]
-    one, two = (HOMEPAGE.oracle.estimate(each.counts, each.n) for each in (first, last))
-    expected = compare(one, two, family_error=HOMEPAGE.family_error)
+    first_snapshot = crowd.snapshots[0]
+    last_snapshot = crowd.snapshots[11]
+    first_estimate, second_estimate = (
+        HOMEPAGE.oracle.estimate(row.counts, row.n) for row in (first_snapshot, last_snapshot)
+    )
+    expected = compare(first_estimate, second_estimate, family_error=HOMEPAGE.family_error)
     rows = {row["value"]: row for row in answer["values"]}
     assert len(rows) == answer["common"] == DOMAIN
-    for position, value in enumerate(HOMEPAGE.domains[0].name(at) for at in range(DOMAIN)):
+    for position, value in enumerate(HOMEPAGE.domains[0].name(number) for number in range(DOMAIN)):
         row = rows[value]
         assert row["difference"] == pytest.approx(expected.difference[position], abs=1e-9)
         assert row["stderr"] == pytest.approx(expected.stderr[position], rel=1e-6)
@@ -55,12 +60,13 @@ def test_the_differences_are_those_of_the_estimates(crowd, board):
 
 
 def test_a_list_has_wider_intervals_than_a_named_value(board):
-    large, few = comparison(board, top=3), comparison(board, values="news.example,shop.example")
-    assert large["level"] == listed_level(3, DOMAIN)
-    assert few["level"] == 0.95
-    assert [row["value"] for row in few["values"]] == ["news.example", "shop.example"]
+    large_comparison = comparison(board, top=3)
+    few_comparison = comparison(board, values="news.example,shop.example")
+    assert large_comparison["level"] == listed_level(3, DOMAIN)
+    assert few_comparison["level"] == 0.95
+    assert [row["value"] for row in few_comparison["values"]] == ["news.example", "shop.example"]
     every = {row["value"]: row for row in comparison(board, top=10_000)["values"]}
-    for row in large["values"]:
+    for row in large_comparison["values"]:
         assert row["low"] < every[row["value"]]["low"]
         assert row["high"] > every[row["value"]]["high"]
 
@@ -93,11 +99,13 @@ def test_windows_that_share_panes_say_so(board):
 
 
 def test_a_withheld_window_has_no_differences(crowd):
-    late = [m for m in crowd.messages if m[0] == "estimates" and orjson.loads(m[2])["window"]["end"] == LATE]
-    board = store([*(m for m in crowd.messages if m not in late), *map(withheld, late)])
+    late_messages = [m for m in crowd.messages if m[0] == "estimates" and orjson.loads(m[2])["window"]["end"] == LATE]
+    board = store([*(m for m in crowd.messages if m not in late_messages), *map(withheld, late_messages)])
     answer = comparison(board)
     assert answer["after"]["withheld"] == "small"
-    assert (answer["values"], answer["common"], answer["proofs"]) == ([], 0, 0)
+    assert answer["values"] == []
+    assert answer["common"] == 0
+    assert answer["proofs"] == 0
 
 
 def test_wrong_requests_are_refused(board):
@@ -112,7 +120,7 @@ def test_wrong_requests_are_refused(board):
 
 def test_an_attribute_is_compared_alone():
     crowd = Crowd(PROFILE, clients=5_000)
-    board = store([message for _ in range(3) for message in crowd.next()])
+    board = store([*chain.from_iterable(crowd.next() for _ in range(3))])
     ends = {"from": START + PANE, "to": START + 3 * PANE}
     answer = ask(board, "compare", "profile", attribute="sex", **ends)
     assert answer["attribute"] == "sex"
@@ -121,15 +129,16 @@ def test_an_attribute_is_compared_alone():
 
 def test_people_who_repeat_their_answers_bring_less_noise():
     query = make_query(domain=100, oracle="olh", windows=["10s"], crowd=1, publish="all", name="panel")
-    rng, oracle = np.random.default_rng(3), query.oracle
+    rng = np.random.default_rng(3)
+    oracle = query.oracle
     reports = oracle.perturb(rng.choice(100, 30_000), rng)
-    later = reports.copy()
-    later[:1_500] = oracle.perturb(rng.choice(100, 1_500), rng)
+    later_reports = reports.copy()
+    later_reports[:1_500] = oracle.perturb(rng.choice(100, 1_500), rng)
     messages = []
-    for at, each in enumerate((reports, later)):
+    for position, each in enumerate((reports, later_reports)):
         state = oracle.zeros()
         oracle.add(state, each)
-        span = Span(query.windows[0], START + at * PANE, START + (at + 1) * PANE)
+        span = Span(query.windows[0], START + position * PANE, START + (position + 1) * PANE)
         messages.append(("estimates", *build(query, span, Snapshot(len(each), 0, 0, 0, state)).records[0]))
     board = store(messages, queries={"panel": query})
     answer = ask(board, "compare", "panel", **{"from": START + PANE, "to": START + 2 * PANE, "top": 10_000})

@@ -84,9 +84,9 @@ def subject(request):
     return Subject(request.param)
 
 
-def counted(it, reports):
-    state = it.zeros()
-    it.add(state, reports)
+def counted(tested, reports):
+    state = tested.zeros()
+    tested.add(state, reports)
     return state
 
 
@@ -135,8 +135,8 @@ def test_the_variance_is_the_closed_form(subject):
     """Compare sample variances of support counts over many runs with n (p - q) Var."""
     runs = 300
     for view in subject.views:
-        least = min(view.p * (1 - view.p), view.q * (1 - view.q))
-        n = max(300, int(20 / least))
+        minimum = min(view.p * (1 - view.p), view.q * (1 - view.q))
+        n = max(300, int(20 / minimum))
         if n * runs * view.size > 400_000_000 or n * runs > 2_000_000 or subject.large:
             continue  # p, q and the independence of reports give the variance, and tests above check them
         if subject.many and subject.it.solution == "smp":
@@ -157,65 +157,65 @@ def test_the_variance_is_the_closed_form(subject):
         variance = np.array([view.variance(n, f) for f in true])
         z = (shares.mean(axis=0) - true) / np.sqrt(variance / runs)
         assert np.abs(z).max() < 7, "biased"
-        kurtosis = 1 / (n * least)
+        kurtosis = 1 / (n * minimum)
         ratio = ((shares - true) ** 2).mean(axis=0) / variance
         assert np.abs(ratio - 1).max() < 7 * np.sqrt((2 + kurtosis) / runs)
 
 
 def test_a_wrong_value_is_refused(subject):
-    it = subject.it
+    tested = subject.it
     good = subject.random(4)
-    for bad in (good.astype(float), good.astype(str), good.tolist()[0] if subject.many else 3, good[None], None):
+    for bad_value in (good.astype(float), good.astype(str), good.tolist()[0] if subject.many else 3, good[None], None):
         with pytest.raises(ReportError, match=r"integers|shape"):
-            it.perturb(bad, subject.rng)
-    for wrong in (-1, max(subject.sizes)):
+            tested.perturb(bad_value, subject.rng)
+    for wrong_value in (-1, max(subject.sizes)):
         values = good.copy()
-        values[2] = wrong
+        values[2] = wrong_value
         with pytest.raises(ReportError, match="outside") as error:
-            it.perturb(values, subject.rng)
+            tested.perturb(values, subject.rng)
         assert error.value.index == 2
     with pytest.raises(ParameterError, match="Generator"):
-        it.perturb(good, 42)
+        tested.perturb(good, 42)
 
 
 def test_wrong_reports_are_refused_and_leave_the_tally_unchanged(subject):
-    it = subject.it
-    reports = it.perturb(subject.random(4), subject.rng)
-    state = counted(it, reports)
-    before = state.copy()
+    tested = subject.it
+    reports = tested.perturb(subject.random(4), subject.rng)
+    state = counted(tested, reports)
+    earlier_state = state.copy()
     for bad in (reports.astype(np.int64), reports.tobytes(), reports[0], reports[:, :-1], np.hstack([reports] * 2)):
         with pytest.raises(ReportError, match="reports"):
-            it.add(state, bad)
+            tested.add(state, bad)
         with pytest.raises(ReportError, match="reports"):
-            it.check(bad)
+            tested.check(bad)
     for bad in (state[:-1], state.astype(np.int32), state.tolist(), state.astype(float)):
         with pytest.raises(ReportError, match="tally"):
-            it.add(bad, reports)
-    assert np.array_equal(state, before)
+            tested.add(bad, reports)
+    assert np.array_equal(state, earlier_state)
 
 
 def test_one_malformed_report_refuses_the_whole_batch(subject):
-    it = subject.it
-    reports = it.perturb(subject.random(9), subject.rng)
+    tested = subject.it
+    reports = tested.perturb(subject.random(9), subject.rng)
     reports[[5, 7]] = 0xFF
-    flags = it.check(reports)
+    flags = tested.check(reports)
     if flags is None:  # every bit pattern is valid here
         return
     assert flags == 5
-    state = it.zeros()
+    state = tested.zeros()
     with pytest.raises(ReportError, match="report 5 is malformed") as error:
-        it.add(state, reports)
+        tested.add(state, reports)
     assert error.value.index == 5
     assert not state.any()
 
 
 def test_no_reports_give_no_counts(subject):
-    it = subject.it
-    reports = it.perturb(subject.random(0), subject.rng)
-    assert reports.shape == (0, it.width)
-    assert it.check(reports) is None
-    state = it.zeros()
-    assert it.add(state, reports) == 0
+    tested = subject.it
+    reports = tested.perturb(subject.random(0), subject.rng)
+    assert reports.shape == (0, tested.width)
+    assert tested.check(reports) is None
+    state = tested.zeros()
+    assert tested.add(state, reports) == 0
     assert not state.any()
     for estimate in subject.estimates(state, 0):
         assert np.isnan(estimate.shares).all()
@@ -273,16 +273,17 @@ def test_large_domains_work():
 @pytest.mark.parametrize("name", ["blh", "hr", "olh"])
 def test_a_large_domain_has_the_same_counts_at_once_and_in_frames(name):
     """One large batch takes several runs. A frame is too small for a histogram of all cells."""
-    o, rng = oracle(name, epsilon=2.0, size=300_000), np.random.default_rng(5)
+    o = oracle(name, epsilon=2.0, size=300_000)
+    rng = np.random.default_rng(5)
     reports = o.perturb(rng.integers(0, o.size, 150_000), rng)
-    whole, parts = o.zeros(), o.zeros()
-    o.add(whole, reports)
+    whole_state, parts = o.zeros(), o.zeros()
+    o.add(whole_state, reports)
     for start in range(0, len(reports), 1_000):
         o.add(parts, reports[start : start + 1_000])
-    assert np.array_equal(whole, parts)
+    assert np.array_equal(whole_state, parts)
     by_histogram = o.zeros()
     o._add_many(by_histogram, _combinations(o._signed_rows(o._integers(reports))))
-    assert np.array_equal(whole, by_histogram)
+    assert np.array_equal(whole_state, by_histogram)
 
 
 @pytest.mark.parametrize("size", [2, 3, 37, 300])
@@ -358,7 +359,7 @@ METHOD_FAULTS = {
             else np.full(len(e.shares), 1 / len(e.shares))
         )
     },
-    "the answer to the set": {"answer": lambda own, *_: (own[0] + 2.0, None)},
+    "the answer to the set": {"answer": lambda answer, *_: (answer[0] + 2.0, None)},
     "slope says": {"slope": METHODS["base"].slope},
 }
 

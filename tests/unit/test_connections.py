@@ -131,7 +131,8 @@ def test_connections_that_leave_make_room_and_are_forgotten():
 
 
 def test_the_defaults_are_those_of_the_documentation():
-    assert (CONNECTIONS, EACH) == (1_000, 64)
+    assert CONNECTIONS == 1_000
+    assert EACH == 64
     assert ConnectionLimits()._each == EACH
 
 

@@ -6,6 +6,7 @@ Statistical checks use fixed seeds. Each fails by chance with probability below 
 import functools
 import zlib
 from dataclasses import replace
+from itertools import chain
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,7 +77,8 @@ oracles = st.builds(
 @st.composite
 def estimates(draw, least=0):
     """Return estimates of any possible support counts, with ties."""
-    o, n = draw(oracles), draw(st.sampled_from([n for n in (0, 1, 2, 7, 1000, 10**9) if n >= least]))
+    o = draw(oracles)
+    n = draw(st.sampled_from([n for n in (0, 1, 2, 7, 1000, 10**9) if n >= least]))
     some = draw(st.lists(st.integers(0, n), min_size=1, max_size=6))
     near = [min(int(n * o.q) + step, n) for step in (0, 1, 2)]
     return counted(o, n, draw(st.lists(st.sampled_from([*some, *near]), min_size=o.size, max_size=o.size)))
@@ -94,7 +96,8 @@ def wild(draw):
 
 def check_promises(name, estimate):
     non_negative, sums, keeps_order = TABLE[name]
-    x, shares = estimate.shares, apply(name, estimate)
+    x = estimate.shares
+    shares = apply(name, estimate)
     assert shares.shape == x.shape
     assert shares.dtype == np.float64
     assert np.isfinite(shares).all()
@@ -115,7 +118,7 @@ def test_the_table_lists_the_promises_of_each_method():
     assert {name: TABLE[name] for name in PROMISES} == PROMISES
     assert set(CALIBRATED) >= {"calibrate", "calibrate_norm_sub"}
     assert all(name == method.name for name, method in METHODS.items())
-    assert {task for method in METHODS.values() for task in method.good_for} == set(TASKS)
+    assert set(chain.from_iterable(method.good_for for method in METHODS.values())) == set(TASKS)
     assert "single" in METHODS["base_cut"].good_for
     assert "top" in METHODS["norm"].good_for
     assert set(METHODS["norm_hyb"].good_for) == {"top", "sets"}
@@ -327,8 +330,9 @@ def unlikely(estimate, f):
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(estimate=estimates(least=1))
 def test_mle_apx_is_at_least_as_likely_as_norm_sub(estimate):
-    ours, other = apply("mle_apx", estimate), apply("norm_sub", estimate)
-    assert unlikely(estimate, ours) <= unlikely(estimate, other) * (1.0 + 1e-9) + 1e-12
+    ours = apply("mle_apx", estimate)
+    other_shares = apply("norm_sub", estimate)
+    assert unlikely(estimate, ours) <= unlikely(estimate, other_shares) * (1.0 + 1e-9) + 1e-12
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -361,8 +365,8 @@ def test_a_large_vector_finds_the_same_level_as_a_sort(tail, lean):
     }[tail]
     down = np.sort(x)[::-1]
     levels = (np.cumsum(down) - 1.0) / (np.arange(1, size + 1) + lean)
-    last = np.flatnonzero(down > levels)[-1]
-    assert np.abs(project(x, lean=lean) - np.maximum(x - levels[last], 0.0)).max() < 1e-12
+    last_position = np.flatnonzero(down > levels)[-1]
+    assert np.abs(project(x, lean=lean) - np.maximum(x - levels[last_position], 0.0)).max() < 1e-12
 
 
 # Bias.
@@ -372,11 +376,11 @@ def bias_scores(name, runs=2000):
     """Return the distance of each value's mean error from 0, in standard errors."""
     rng, n = seeded("bias"), 20_000
     o = oracle("oue", epsilon=1.0, size=32)
-    own = np.zeros(32, int)
-    own[:6] = 9_000, 5_000, 3_000, 2_000, 800, 200
-    support = rng.binomial(own, o.p, (runs, 32)) + rng.binomial(n - own, o.q, (runs, 32))
-    errors = np.array([apply(name, counted(o, n, counts)) - own / n for counts in support])
-    return own, errors.mean(axis=0) / (errors.std(axis=0) / np.sqrt(runs))
+    true_counts = np.zeros(32, int)
+    true_counts[:6] = 9_000, 5_000, 3_000, 2_000, 800, 200
+    support = rng.binomial(true_counts, o.p, (runs, 32)) + rng.binomial(n - true_counts, o.q, (runs, 32))
+    errors = np.array([apply(name, counted(o, n, counts)) - true_counts / n for counts in support])
+    return true_counts, errors.mean(axis=0) / (errors.std(axis=0) / np.sqrt(runs))
 
 
 def test_norm_has_no_bias():
@@ -385,8 +389,8 @@ def test_norm_has_no_bias():
 
 
 def test_base_pos_is_too_high_for_rare_values_and_for_none_too_low():
-    own, scores = bias_scores("base_pos")
-    assert (scores[own == 0] > 20.0).all()
+    true_counts, scores = bias_scores("base_pos")
+    assert (scores[true_counts == 0] > 20.0).all()
     assert scores.min() > -stats.norm.isf(FALSE_ALARM / 64)
 
 
@@ -445,10 +449,10 @@ def test_equal_values_share_the_sum(method, count):
 @pytest.mark.parametrize("method", TABLE)
 def test_methods_do_not_change_the_estimate(method):
     estimate = of([0.7, 0.4, -0.1, 0.2])
-    before = estimate.shares.copy()
+    earlier_shares = estimate.shares.copy()
     shares = apply(method, estimate)
     shares += 1.0
-    assert np.array_equal(estimate.shares, before)
+    assert np.array_equal(estimate.shares, earlier_shares)
 
 
 def test_a_sampled_attribute_takes_every_method():
@@ -538,12 +542,13 @@ def simulated(o, own, runs, rng):
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
 def test_norm_states_the_error_of_a_set(name):
     """The variance over runs follows chi-square around the stated one."""
-    o, runs = oracle(name, epsilon=1.0, size=8), 400
-    own = np.array([300, 200, 60, 20, 10, 5, 5, 0])
-    estimates = list(simulated(o, own, runs, seeded("norm", name)))
+    o = oracle(name, epsilon=1.0, size=8)
+    runs = 400
+    true_counts = np.array([300, 200, 60, 20, 10, 5, 5, 0])
+    estimates = list(simulated(o, true_counts, runs, seeded("norm", name)))
     for positions in ([0], [7], [0, 2, 4, 6], list(range(1, 8))):
         answers = [answer("norm", estimate, positions)[0] for estimate in estimates]
-        truth = own[positions].sum() / own.sum()
+        truth = true_counts[positions].sum() / true_counts.sum()
         variance = estimates[0].covariance.contrast(len(positions), 8, truth)
         spread = (runs - 1) * np.var(answers, ddof=1) / variance
         assert stats.chi2.isf(1 - FALSE_ALARM, runs - 1) < spread < stats.chi2.isf(FALSE_ALARM, runs - 1)
@@ -574,12 +579,13 @@ def test_norm_states_no_error_for_the_whole_domain():
 @pytest.mark.parametrize("name", ["grr", "ss"])
 def test_errors_of_values_correlate_by_the_covariance(name):
     """Over runs, the covariance with a weighted sum of errors equals the product with the matrix, value by value."""
-    o, runs = oracle(name, epsilon=1.0, size=6), 1000
-    own = np.array([250, 100, 30, 15, 5, 0])
+    o = oracle(name, epsilon=1.0, size=6)
+    runs = 1000
+    true_counts = np.array([250, 100, 30, 15, 5, 0])
     weights = np.array([1.0, -0.5, 2.0, 0.3, 0.0, 1.0])
-    estimates = list(simulated(o, own, runs, seeded("covariance", name)))
-    errors = np.array([estimate.shares for estimate in estimates]) - own / own.sum()
+    estimates = list(simulated(o, true_counts, runs, seeded("covariance", name)))
+    errors = np.array([estimate.shares for estimate in estimates]) - true_counts / true_counts.sum()
     products = errors * (errors @ weights)[:, None]
-    law = estimates[0].covariance.times(weights, own / own.sum())
+    law = estimates[0].covariance.times(weights, true_counts / true_counts.sum())
     scores = (products.mean(axis=0) - law) / (products.std(axis=0) / np.sqrt(runs))
     assert np.abs(scores).max() < stats.norm.isf(FALSE_ALARM / 12)

@@ -4,6 +4,7 @@ The worst sets have values that one report supports together. For local hashing 
 """
 
 import itertools
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def least_coverage(view, values, n, inside, outside, population=None):
         chances = np.array([laws.crowd(inside, k, outside, n - k) for k in numbers])
     else:
         laws_of_sum = ((k / n) * inside + (1 - k / n) * outside for k in numbers)
-        chances = np.array([laws.crowd(each, n, each, 0) for each in laws_of_sum])
+        chances = np.array([laws.crowd(law, n, law, 0) for law in laws_of_sum])
     counts = np.flatnonzero(chances.max(axis=0) > 1e-11)
     blank = Estimate(np.zeros(view.size), n, view, n, population)
     low, high = intervals.of_set(blank, values, counts)
@@ -57,14 +58,14 @@ def test_counts_with_few_steps_use_the_exact_test():
 def apart(o, n, pairs):
     """Return the least coverage of a difference over numbers of holders of both values, minus the promise."""
     counts = np.arange(n + 1)
-    every = Estimate(np.tile(o.shares(counts, n), 2), n, o)  # the first value, then the last one
+    estimate_of_all = Estimate(np.tile(o.shares(counts, n), 2), n, o)  # the first value, then the last one
     coverages = []
     for first, last in pairs:
         groups = [(first, laws.of_pair(o, 0)), (last, laws.of_pair(o, 1)), (n - first - last, laws.of_pair(o, None))]
         law = laws.joint(groups)
         u, v = (counts[side > 1e-10] for side in (law.sum(axis=1), law.sum(axis=0)))
         grid = np.repeat(u, len(v)), np.tile(v, len(u))
-        _, _, low, high = intervals.of_difference(every, grid[0], grid[1] + n + 1)
+        _, _, low, high = intervals.of_difference(estimate_of_all, grid[0], grid[1] + n + 1)
         truth = (first - last) / n
         coverages.append(law[grid] @ ((low <= truth + 1e-9) & (truth - 1e-9 <= high)))
     return min(coverages) - (SCORE if dense(n, o.p, o.q) else EXACT)
@@ -110,26 +111,25 @@ IN_A_ROW = [
 WORST_SETS = [
     *[
         ("blh", e, 1 << k, range(1 << j))
-        for e in (0.25, 1.0, 4.0)
-        for k, j in ((4, 2), (6, 4), (8, 7), (10, 6), (10, 8))
+        for e, (k, j) in product((0.25, 1.0, 4.0), ((4, 2), (6, 4), (8, 7), (10, 6), (10, 8)))
     ],
     *[
         ("hr", e, (1 << k) - 1, range((1 << j) - 1))
-        for e in (0.5, 2.0, 8.0)
-        for k, j in ((4, 2), (6, 5), (8, 4), (10, 8))
+        for e, (k, j) in product((0.5, 2.0, 8.0), ((4, 2), (6, 5), (8, 4), (10, 8)))
     ],
-    *[("olh", e, 1 << k, range(m)) for e, k in ((1.5, 4), (1.5, 5), (2.0, 4)) for m in (2, 3, 4, 7, 8)],
+    *[("olh", e, 1 << k, range(m)) for (e, k), m in product(((1.5, 4), (1.5, 5), (2.0, 4)), (2, 3, 4, 7, 8))],
     *[("blh", 1.0, 256, values) for values in ((3, 5, 6), (0, 1, 2), tuple(range(0, 200, 7)), tuple(range(100, 131)))],
 ]
 
 
 def of_set(name, epsilon, size, values, n):
     """Return the least coverage of one set, over all holders and all numbers of other values."""
-    o, values = oracle(name, epsilon=epsilon, size=size), list(values)
+    o = oracle(name, epsilon=epsilon, size=size)
+    values = list(values)
     xor = int(np.bitwise_xor.reduce([v + getattr(o, "offset", 0) for v in values[:3]])) - getattr(o, "offset", 0)
     others = {v for v in (size - 1, xor) if 0 <= v < size and v not in values}
     inside = laws.client(o, values, values[0])
-    coverages = [least_coverage(o, values, n, inside, laws.client(o, values, other)) for other in others]
+    coverages = [least_coverage(o, values, n, inside, laws.client(o, values, other_value)) for other_value in others]
     return min(coverages) - promise(o, values, n)
 
 
@@ -196,8 +196,10 @@ def test_sets_of_an_attribute_behind_fakes_are_covered_everywhere(name, sizes):
 
 def of_sample(name, epsilon, size, values, n):
     """Return the least coverage of a set for a sample from a large population, minus the promise."""
-    o, positions = oracle(name, epsilon=epsilon, size=size), list(range(values))
-    inside, outside = laws.client(o, positions, 0), laws.client(o, positions, size - 1)
+    o = oracle(name, epsilon=epsilon, size=size)
+    positions = list(range(values))
+    inside = laws.client(o, positions, 0)
+    outside = laws.client(o, positions, size - 1)
     return least_coverage(o, positions, n, inside, outside, population=10**9) - promise(o, positions, n)
 
 

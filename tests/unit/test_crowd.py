@@ -38,8 +38,8 @@ PROFILE = {"domain": None, "attributes": {"age": 6, "sex": 2}, "solution": "smp"
 
 def several(**changes):
     table = {key: value for key, value in {**PROFILE, **changes}.items() if value is not None}
-    common = make_table(budget=1e9, windows=["10s", "30s/10s", "all"])
-    return make_query({**common, "methods": ["norm_sub"], **table}, name="profile")
+    common_table = make_table(budget=1e9, windows=["10s", "30s/10s", "all"])
+    return make_query({**common_table, "methods": ["norm_sub"], **table}, name="profile")
 
 
 def tallied(query, reports):
@@ -57,7 +57,7 @@ def crowd_of(query, n, rng):
 
 def panes_of(query, sizes, seed=1):
     rng = np.random.default_rng(seed)
-    return {PANE * at: crowd_of(query, int(n), rng) for at, n in enumerate(sizes) if n}
+    return {PANE * position: crowd_of(query, int(n), rng) for position, n in enumerate(sizes) if n}
 
 
 class Worker:
@@ -93,8 +93,8 @@ class Worker:
             if self.is_dead():
                 return
             query = self.state.query_for(final.span)
-            before = self.state.alerts.get(final.span.window, [])
-            result = window_result(query, final.span, final.total, final.withheld, before)
+            alerts_before = self.state.alerts.get(final.span.window, [])
+            result = window_result(query, final.span, final.total, final.withheld, alerts_before)
             self.state.put_alerts(final.span.window, result.decision.states)
             batch[final.span.window] = final.position
             yield from result.window.records
@@ -146,19 +146,22 @@ def revealed(records, n, crowd):
 def row_of(window, count):
     """Return a row with 1 for each of the first panes that a window holds."""
     end = window.get("through", window["end"])
-    return tuple(float(window["start"] <= PANE * at < end) for at in range(count))
+    return tuple(float(window["start"] <= PANE * number < end) for number in range(count))
 
 
 def smallest(rows, n, crowd):
     """Return the smallest group below the crowd that sums and differences of rows are about, or None."""
-    live = [at for at, size in enumerate(n) if size]
-    small = [at for at in live if n[at] < crowd]
+    live = [position for position, size in enumerate(n) if size]
+    small_live = [position for position in live if n[position] < crowd]
     matrix = np.array(sorted(rows)).reshape(-1, len(n))
     rank = np.linalg.matrix_rank(matrix[:, live]) if rows and live else 0
     best = None
-    for count in range(1, len(small) + 1):
-        for group in combinations(small, count):
-            size, rest = sum(n[at] for at in group), [at for at in live if at not in group]
+    for count in range(1, len(small_live) + 1):
+        for group in combinations(small_live, count):
+            size, rest = (
+                sum(n[position] for position in group),
+                [position for position in live if position not in group],
+            )
             if size < min(crowd, best or crowd) and (np.linalg.matrix_rank(matrix[:, rest]) if rest else 0) < rank:
                 best = size
     return best
@@ -191,7 +194,7 @@ def test_each_attribute_has_marks_of_its_own(numbers, is_smp, seed):
     panes = panes_of(query, numbers, seed)
     records = published(Versions.of(query), panes)
     for place, name in enumerate(("age", "sex")):
-        counts = [answer_counts(query, panes[PANE * at])[place] if n else 0 for at, n in enumerate(numbers)]
+        counts = [answer_counts(query, panes[PANE * position])[place] if n else 0 for position, n in enumerate(numbers)]
         assert revealed([record for _, record in records if record["attribute"] == name], counts, 10) is None
 
 
@@ -204,15 +207,16 @@ def test_nothing_smaller_than_the_crowd_follows_from_records_of_groups(plain, io
     """A total is the sum of the groups whose records of the same window have values."""
     query = ask(domain=3, oracle="grr", crowd=10, budget=1e9, windows=names, groups={"platform": ["ios"]})
     count, rng, panes = max(len(plain), len(ios)), np.random.default_rng(3), {}
-    numbers = [each + [0] * (count - len(each)) for each in (plain, ios)]
-    for at, (without, within) in enumerate(zip(*numbers, strict=True)):
+    numbers = [counts_of_group + [0] * (count - len(counts_of_group)) for counts_of_group in (plain, ios)]
+    for position, (without, within) in enumerate(zip(*numbers, strict=True)):
         parts = [crowd_of(query, n, rng) for n in (without, within)]
         counts = np.concatenate([parts[0].counts, parts[1].counts, [within, 0, 0]])
-        panes |= {PANE * at: Snapshot(without + within, 0, 0, 0, counts)} if without + within else {}
+        panes |= {PANE * position: Snapshot(without + within, 0, 0, 0, counts)} if without + within else {}
     labels, nothing, by_window, rows = ["(none)", "ios"], (0.0,) * count, {}, set()
     records = [record for _, record in published(Versions.of(query), panes, kills) if record["values"]]
     for record in (record for record in records if record["group"]):
-        place, row = labels.index(record["group"]["platform"]), row_of(record["window"], count)
+        place = labels.index(record["group"]["platform"])
+        row = row_of(record["window"], count)
         by_window.setdefault(str(record["window"]), {})[place] = row
         rows.add((*row, *nothing) if not place else (*nothing, *row))
     for record in (record for record in records if not record["group"]):
@@ -235,17 +239,18 @@ def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(numbers, 
     )
     records = [record for _, record in published(versions, panes_of(versions.query, numbers), {PANE * first: dies})]
     assert revealed(records, numbers, min(10, crowd)) is None
-    assert revealed(records, [n if at < first else 1000 * n for at, n in enumerate(numbers)], 10) is None
+    assert revealed(records, [n if position < first else 1000 * n for position, n in enumerate(numbers)], 10) is None
 
 
 @FIXED
 @given(sizes, kinds, st.booleans())
 def test_records_are_those_of_the_plain_rule(numbers, names, is_several):
     query = several(crowd=10) if is_several else ask(domain=3, crowd=10, windows=names)
-    panes, versions = panes_of(query, numbers), Versions.of(query)
-    last = max(panes, default=0) + 4 * PANE
+    panes = panes_of(query, numbers)
+    versions = Versions.of(query)
+    last_end = max(panes, default=0) + 4 * PANE
     expected = {}
-    for final, reasons in fold.with_reasons(fold.finals_of_panes(versions, panes, lambda end: end <= last)):
+    for final, reasons in fold.with_reasons(fold.finals_of_panes(versions, panes, lambda end: end <= last_end)):
         span = Span(final.window, final.start, final.end)
         expected |= dict(build(query, span, final.whole, reasons).records)
     results = {key: record for key, record in published(versions, panes) if record["final"]}
@@ -301,7 +306,9 @@ def test_a_withheld_record_says_that_there_was_a_window_and_no_more(sizes, reaso
     risk = dict.fromkeys(methods)
     assert record["quality"] == {"sum": None, "prior_rejected": False, "risk": risk, "flags": [reason]}
     read = decode_record(orjson.dumps(record))
-    assert (read.n, read.values, read.flags) == (0, (), (reason,))
+    assert read.n == 0
+    assert read.values == ()
+    assert read.flags == (reason,)
 
 
 def test_withheld_windows_bring_no_alerts_and_leave_their_state():
@@ -325,7 +332,11 @@ def test_a_provisional_record_holds_the_panes_up_to_the_newest_mark():
     early = [record for _, record in records if not record["final"]]
     assert {record["window"]["kind"] for record in early} == {"tumbling"}
     assert [(record["window"]["through"], record["n"]) for record in early if record["window"]["start"] == 0] == [
-        *((10, 25), (20, 55), (20, 55), (40, 102), (50, 124)),
+        (10, 25),
+        (20, 55),
+        (20, 55),
+        (40, 102),
+        (50, 124),
     ]
 
 

@@ -1,5 +1,7 @@
 """Groups of a simulated crowd: their shares, their own distributions, and frames of one group."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -54,9 +56,9 @@ def test_each_group_has_its_own_distribution(churn):
     groups, values = everyone(people)
     zipf = (1 / np.arange(1, 5)) / (1 / np.arange(1, 5)).sum()
     for number, law in ((1, zipf), (2, np.full(4, 0.25))):
-        own = values[groups == number]
-        shares = np.bincount(own, minlength=4) / len(own)
-        assert all(close(share, part, len(own)) for share, part in zip(shares, law, strict=True))
+        own_values = values[groups == number]
+        shares = np.bincount(own_values, minlength=4) / len(own_values)
+        assert all(close(share, part, len(own_values)) for share, part in zip(shares, law, strict=True))
 
 
 def test_a_fade_moves_clients_by_the_distribution_of_their_group():
@@ -80,13 +82,13 @@ def test_frames_are_of_one_group_and_hold_its_answers():
     scenario = Scenario(conducts=(Conduct(0.1, clock=-20),))
     people = population("ios=0.6,web=0.3", "ios=zipf:20", scenario=scenario)
     traffic = Traffic(people, START, 3, 100)
-    simulated = [frame for at in range(0, 5000, STEP) for frame in traffic.step(1000 * START + at, 400)]
+    simulated = [*chain.from_iterable(traffic.step(1000 * START + number, 400) for number in range(0, 5000, STEP))]
     simulated += traffic.rest()
     counts = np.zeros(4, int)
-    for each in simulated:
-        frame = decode(each.data)
+    for sent in simulated:
+        frame = decode(sent.data)
         counts[frame.group] += frame.n
-        assert frame.group != 1 or set(each.values) <= {0}
+        assert frame.group != 1 or set(sent.values) <= {0}
     assert counts.sum() == 20_000
     assert counts[2] == 0 < min(counts[[0, 1, 3]])
     assert {decode(each.data).pane for each in simulated} == {START, START - 20}
@@ -95,7 +97,7 @@ def test_frames_are_of_one_group_and_hold_its_answers():
 def test_a_crowd_without_groups_is_the_same_as_before():
     plain = make_query(TABLE)
     one, two = (Traffic(Population(q, read_crowd([], q), 500, 3), START, 3) for q in (plain, query()))
-    assert [each.data for each in one.step(1000 * START, 500)] == [each.data for each in two.step(1000 * START, 500)]
+    assert [sent.data for sent in one.step(1000 * START, 500)] == [sent.data for sent in two.step(1000 * START, 500)]
 
 
 @pytest.mark.parametrize(

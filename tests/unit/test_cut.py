@@ -1,6 +1,7 @@
 """A record that is too large: it keeps its first values and their hitters, and its bytes follow from a fixed rule."""
 
 import json
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -42,7 +43,8 @@ def proved(size):
     ("size", "publish"), [(65_536, 100), (65_536, "all"), pytest.param(1_000_000, 100, marks=pytest.mark.long)]
 )
 def test_a_record_with_every_value_proved_is_cut_at_eight_mebibytes(size, publish):
-    q, counts = query(size, publish=publish, methods=["norm_sub"]), proved(size)
+    q = query(size, publish=publish, methods=["norm_sub"])
+    counts = proved(size)
     result = records(q, counts)
     [(_, value)] = result.window.records
     record = json.loads(value)
@@ -53,7 +55,7 @@ def test_a_record_with_every_value_proved_is_cut_at_eight_mebibytes(size, publis
     assert record["values"] == first
     assert {len(record[column]) for column in COLUMNS} | {len(each) for each in record["shares"].values()} == {count}
     assert all({row["value"] for row in rows} == {*first} for rows in record["hitters"].values())
-    assert all(row["decided"] for rows in record["hitters"].values() for row in rows)
+    assert all(row["decided"] for row in chain.from_iterable(record["hitters"].values()))
     assert record["quality"]["flags"] == ["cut"]
     assert final_metrics(result)[0].flags == ("cut",)
     schemas.record(value)
@@ -65,7 +67,7 @@ def test_one_value_more_would_not_fit():
     [(_, value)] = records(q, proved(65_536)).window.records
     record = json.loads(value)
     more = [record[column][-1] for column in COLUMNS]
-    more += [rows[-1] for lists in ("shares", "hitters") for rows in record[lists].values()]
+    more += [rows[-1] for rows in chain.from_iterable(record[lists].values() for lists in ("shares", "hitters"))]
     assert len(value) + len(json.dumps(more, separators=(",", ":"))) > cut.LARGEST
 
 
