@@ -27,11 +27,11 @@ def file(revision=0, **tables):
     return File(make_queries(tables), revision)
 
 
-def append(records, file, at, retire=(), token=None):
+def append(records, file, moment, retire=(), token=None):
     """Return the topic after a worker with this file has read it."""
     update = changes(file, read(records), retire, token or f"{len(records):016x}")
     assert not update.missing
-    return records + [TopicRecord(key, value, at) for key, value in update.writes]
+    return records + [TopicRecord(key, value, moment) for key, value in update.writes]
 
 
 def versions_of(records, name="page"):
@@ -54,38 +54,38 @@ def test_an_unchanged_file_appends_nothing():
 
 @pytest.mark.parametrize(("skew", "larger"), [("30s", 30), ("20s", 30), ("50s", 50)])
 def test_a_change_applies_from_the_first_pane_after_its_time_the_larger_skew_and_the_margin(skew, larger):
-    later = append(FIRST, file(page=PAGE | {"lateness": "7s", "skew": skew}), NOW + 7 * SECOND)
+    later_records = append(FIRST, file(page=PAGE | {"lateness": "7s", "skew": skew}), NOW + 7 * SECOND)
     first = (1_000_000 + 7 + larger + 2) // 10 * 10 + 10
-    assert versions_of(later) == [(0, 5, False), (first, 7, False)]
+    assert versions_of(later_records) == [(0, 5, False), (first, 7, False)]
 
 
 def test_a_pane_that_starts_at_exactly_that_time_is_before_the_change():
-    later = append(FIRST, file(page=PAGE | {"lateness": "7s"}), NOW + 8 * SECOND)
-    assert versions_of(later)[-1][0] == 1_000_050
+    later_records = append(FIRST, file(page=PAGE | {"lateness": "7s"}), NOW + 8 * SECOND)
+    assert versions_of(later_records)[-1][0] == 1_000_050
 
 
 def test_a_new_query_applies_from_its_own_first_pane_beside_older_queries():
-    later = append(FIRST, file(page=PAGE, site=PAGE), NOW)
-    assert versions_of(later, "site") == [(1_000_040, 5, False)]
+    later_records = append(FIRST, file(page=PAGE, site=PAGE), NOW)
+    assert versions_of(later_records, "site") == [(1_000_040, 5, False)]
 
 
 def test_the_first_of_two_workers_on_an_empty_topic_applies_to_all_panes():
-    slow = changes(file(page=PAGE | {"lateness": "9s"}, site=PAGE), read([]), (), "b" * 16).writes
-    both = FIRST + [TopicRecord(key, value, NOW + SECOND) for key, value in slow]
+    slow_writes = changes(file(page=PAGE | {"lateness": "9s"}, site=PAGE), read([]), (), "b" * 16).writes
+    both = FIRST + [TopicRecord(key, value, NOW + SECOND) for key, value in slow_writes]
     assert versions_of(both) == [(0, 5, False), (1_000_040, 9, False)]
     assert versions_of(both, "site") == [(1_000_040, 5, False)]
 
 
 def test_a_repeated_record_changes_nothing():
-    new = file(page=PAGE | {"lateness": "9s"})
-    twice = [changes(new, read(FIRST), (), token * 16).writes for token in "bc"]
+    new_file = file(page=PAGE | {"lateness": "9s"})
+    twice = [changes(new_file, read(FIRST), (), token * 16).writes for token in "bc"]
     records = FIRST + [TopicRecord(*write, NOW + i * 90 * SECOND) for i, writes in enumerate(twice) for write in writes]
     assert versions_of(records) == [(0, 5, False), (1_000_040, 9, False)]
 
 
 def test_a_version_never_applies_before_an_older_one():
-    wide = append(FIRST, file(page=PAGE | {"skew": "10m"}), NOW)
-    back = append(wide, file(page=PAGE | {"skew": "1m"}), NOW + SECOND)
+    wide_records = append(FIRST, file(page=PAGE | {"skew": "10m"}), NOW)
+    back = append(wide_records, file(page=PAGE | {"skew": "1m"}), NOW + SECOND)
     firsts = [first for first, *_ in versions_of(back)]
     assert firsts == sorted(firsts)
 
@@ -99,9 +99,10 @@ def test_a_new_digest_of_a_name_retires_the_old_one_from_its_own_first_pane():
 
 
 def test_a_file_that_lacks_a_query_names_it_and_retires_nothing():
-    both = append([], file(page=PAGE, site=PAGE), NOW)
-    update = changes(file(page=PAGE | {"lateness": "9s"}), read(both), (), "b" * 16)
-    assert (update.missing, update.writes) == (("site",), [])
+    both_records = append([], file(page=PAGE, site=PAGE), NOW)
+    update = changes(file(page=PAGE | {"lateness": "9s"}), read(both_records), (), "b" * 16)
+    assert update.missing == ("site",)
+    assert update.writes == []
 
 
 def test_auto_keeps_the_oracle_of_the_topic():
@@ -109,24 +110,29 @@ def test_auto_keeps_the_oracle_of_the_topic():
     open_ = PAGE | {"oracle": "auto"}
     assert file(page=open_).queries["page"].oracle_names != ("oue",)
     assert not changes(file(page=open_), read(records), (), "b" * 16).writes
-    [later] = read(append(records, file(page=open_ | {"lateness": "9s"}), NOW)).active.values()
-    assert (later.oracle_names, later.lateness) == (("oue",), 9)
-    [other] = read(append(records, file(page=open_ | {"epsilon": 2.0}), NOW)).active.values()
-    assert other.oracle_names != ("oue",)
+    [later_values] = read(append(records, file(page=open_ | {"lateness": "9s"}), NOW)).active.values()
+    assert later_values.oracle_names == ("oue",)
+    assert later_values.lateness == 9
+    [other_values] = read(append(records, file(page=open_ | {"epsilon": 2.0}), NOW)).active.values()
+    assert other_values.oracle_names != ("oue",)
 
 
 def test_a_query_is_retired_on_request_only():
-    both = append([], file(page=PAGE, site=PAGE), NOW)
-    records = append(both, file(page=PAGE), NOW, retire=["site"])
+    both_records = append([], file(page=PAGE, site=PAGE), NOW)
+    records = append(both_records, file(page=PAGE), NOW, retire=["site"])
     assert versions_of(records, "site") == [(0, 5, False), (1_000_040, 5, True)]
     again = changes(file(page=PAGE), read(records), ["site", "page", "nobody"], "c" * 16)
-    assert (again.writes, again.missing, again.ignored) == ([], (), ("nobody", "page", "site"))
+    assert again.writes == []
+    assert again.missing == ()
+    assert again.ignored == ("nobody", "page", "site")
 
 
 def test_an_older_revision_of_the_file_changes_nothing():
     seven = append([], file(7, page=PAGE, site=PAGE), NOW)
     update = changes(file(6, page=PAGE | {"lateness": "9s"}), read(seven), (), "b" * 16)
-    assert (update.behind, update.writes, update.missing) == (True, [], ())
+    assert update.behind is True
+    assert update.writes == []
+    assert update.missing == ()
     assert changes(file(7, page=PAGE, site=PAGE | {"lateness": "9s"}), read(seven), (), "b" * 16).writes
 
 
@@ -152,8 +158,16 @@ def invalid(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("no JSON", "a list", "another digest", "no definition", "a file", "a deep one", "no flag"),
-        *("a foreign key", "no digest", "one too large"),
+        "no JSON",
+        "a list",
+        "another digest",
+        "no definition",
+        "a file",
+        "a deep one",
+        "no flag",
+        "a foreign key",
+        "no digest",
+        "one too large",
     ],
 )
 def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(name):
@@ -177,9 +191,11 @@ def test_a_definition_with_a_tally_too_large_for_a_record_is_skipped():
 def finals_of(versions, times):
     """Return the finals of a merger. `times` are the numbers of closed panes after which it learns of each version."""
     random = Random(5)
-    cells, pane = versions.query.oracle.state_size, versions.query.pane
-    now = Versions(versions.versions[: times(START)])
-    merger, finals = Merger(now, 1), []
+    cells = versions.query.oracle.state_size
+    pane = versions.query.pane
+    present_versions = Versions(versions.versions[: times(START)])
+    merger = Merger(present_versions, 1)
+    finals = []
     for start in range(START, START + 200, pane):
         merger.define(Versions(versions.versions[: times(start)]))
         n = random.choice([0, 0, 1, 5])
@@ -191,24 +207,25 @@ def finals_of(versions, times):
 
 @pytest.mark.parametrize("versions", VERSIONS.values(), ids=lambda versions: versions.query.name)
 def test_a_merger_may_learn_of_a_version_at_any_time_before_its_first_pane(versions):
-    late = finals_of(versions, lambda pane: sum(version.first <= pane for version in versions.versions))
-    early = finals_of(versions, lambda _: len(versions.versions))
-    assert set(late) == set(early)
+    late_finals = finals_of(versions, lambda pane: sum(version.first <= pane for version in versions.versions))
+    early_finals = finals_of(versions, lambda _: len(versions.versions))
+    assert set(late_finals) == set(early_finals)
 
 
 SIZES = {"short": Window("tumbling", 10, 10), "hops": Window("hopping", 30, 20), "all": Window("all", 0, 0)}
 
 
-def windows_of(*at):
+def windows_of(*changes):
     """Return (n, start, end) of the finals of reports in every pane from 100 on, while windows change."""
     query = next(iter(file(page=PAGE).queries.values()))
     versions = [
         Version(
             first, replace(query, windows=tuple(SIZES[name] for name in names.split()), **{"crowd": 1, **dict(more)})
         )
-        for first, names, *more in at
+        for first, names, *more in changes
     ]
-    merger, cells = Merger(Versions(tuple(versions)), 1), query.oracle.state_size
+    merger = Merger(Versions(tuple(versions)), 1)
+    cells = query.oracle.state_size
     for start in range(100, 300, 10):
         merger.take(start, 0, Snapshot(1, 0, 0, 0, np.zeros(cells, int)))
     merger.mark(0, 300)
@@ -243,16 +260,16 @@ def test_a_definition_names_the_oracles_of_adaptive(monkeypatch):
     """So every reader counts by the oracles of the clients, even a later version of hubbub with another rule."""
     several = make_table(attributes={"a": 3, "b": 70}, budget=1e9)
     (record,) = append([], file(profile=several), NOW)
-    before = read([record]).active["profile"]
-    assert before.oracle_names == ("grr", "oue")
+    earlier_query = read([record]).active["profile"]
+    assert earlier_query.oracle_names == ("grr", "oue")
     assert json.loads(record.value)["definition"]["oracle"] == ["grr", "oue"]
     monkeypatch.setattr(
         "oracles.multi._encoder", lambda name, *more: encoder_of("hr" if name == "adaptive" else name, *more)
     )
-    after = read([record])
-    assert not after.unreadable
-    assert after.active["profile"].digest == before.digest
-    assert after.active["profile"].oracle_names == ("grr", "oue")
+    later_version = read([record])
+    assert not later_version.unreadable
+    assert later_version.active["profile"].digest == earlier_query.digest
+    assert later_version.active["profile"].oracle_names == ("grr", "oue")
 
 
 SCREENS = make_table(domain=64)
@@ -262,30 +279,34 @@ def edited(edition, **tables):
     return File(make_queries(tables, edition=edition), edition=edition)
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
-def test_a_file_that_differs_by_its_edition_alone_ends_no_query(before, after):
+@pytest.mark.parametrize(("before", "later_version"), [(1, 2), (2, 1)])
+def test_a_file_that_differs_by_its_edition_alone_ends_no_query(before, later_version):
     records = append([], edited(before, screens=SCREENS, once=SCREENS | {"oracle": "grr", "answers": "once"}), NOW)
-    file = edited(after, screens=SCREENS, once=SCREENS | {"oracle": "grr", "answers": "once"})
+    file = edited(later_version, screens=SCREENS, once=SCREENS | {"oracle": "grr", "answers": "once"})
     update = changes(file, read(records), (), "b" * 16)
-    assert (list(update.edition_lines), update.writes) == (["screens"], [])
+    assert list(update.edition_lines) == ["screens"]
+    assert update.writes == []
     lines = tomllib.loads(update.edition_lines["screens"].replace(", ", "\n"))
-    kept = edited(after, screens=SCREENS | lines).queries["screens"]
+    kept = edited(later_version, screens=SCREENS | lines).queries["screens"]
     assert kept.digest == edited(before, screens=SCREENS).queries["screens"].digest
 
 
 def test_another_change_together_with_the_edition_ends_no_query():
     records = append([], edited(1, screens=SCREENS), NOW)
     update = changes(edited(2, screens=SCREENS | {"lateness": "9s"}), read(records), (), "b" * 16)
-    assert (list(update.edition_lines), update.writes) == (["screens"], [])
+    assert list(update.edition_lines) == ["screens"]
+    assert update.writes == []
 
 
 def test_a_query_goes_on_with_a_new_edition_on_request():
     records = append([], edited(1, screens=SCREENS), NOW)
     new = edited(2, screens=SCREENS)
-    later = append(records, new, NOW + SECOND, retire=["screens"])
-    assert read(later).active == new.queries
-    again = changes(new, read(later), ["screens"], "c" * 16)
-    assert (again.writes, again.edition_lines, again.ignored) == ([], {}, ("screens",))
+    later_records = append(records, new, NOW + SECOND, retire=["screens"])
+    assert read(later_records).active == new.queries
+    repeated_changes = changes(new, read(later_records), ["screens"], "c" * 16)
+    assert repeated_changes.writes == []
+    assert repeated_changes.edition_lines == {}
+    assert repeated_changes.ignored == ("screens",)
 
 
 @pytest.mark.parametrize("change", [{"budget": 100.0}, {"answers": "once"}, {"answers": "once", "budget": 1.0}])
@@ -294,12 +315,12 @@ def test_a_change_of_answers_or_budget_keeps_what_the_file_leaves_open(edition, 
     records = append([], edited(1, screens=SCREENS), NOW)
     digest = edited(1, screens=SCREENS).queries["screens"].digest
     file = edited(edition, screens=SCREENS | change)
-    later = append(records, file, NOW + SECOND)
-    [query] = read(later).active.values()
+    later_records = append(records, file, NOW + SECOND)
+    [query] = read(later_records).active.values()
     assert query.digest == digest
     assert {key: getattr(query, key) for key in change} == change
-    assert append(later, file, NOW + 2 * SECOND) == later, "the same file changes nothing again"
-    update = changes(edited(2, screens=SCREENS | change), read(later), (), "c" * 16)
+    assert append(later_records, file, NOW + 2 * SECOND) == later_records, "the same file changes nothing again"
+    update = changes(edited(2, screens=SCREENS | change), read(later_records), (), "c" * 16)
     assert bool(update.edition_lines) == (edition == 1)
 
 
@@ -312,18 +333,21 @@ def test_a_new_epsilon_makes_a_new_query_in_any_edition():
 def test_a_definition_holds_its_noise_and_its_table():
     several = make_table(attributes={"a": 3, "b": 100}, budget=200.0)
     file = edited(2, screens=SCREENS, several=several)
-    assert (file.queries["screens"].table, file.queries["several"].table) == (2, {"a": 3})
+    assert file.queries["screens"].table == 2
+    assert file.queries["several"].table == {"a": 3}
     records = append([], file, NOW)
     assert read(records).active == file.queries
     content = json.loads(records[0].value)
-    assert (content["edition"], content["definition"]["noise"], content["definition"]["table"]) == (2, "table", 2)
+    assert content["edition"] == 2
+    assert content["definition"]["noise"] == "table"
+    assert content["definition"]["table"] == 2
     assert json.loads(records[1].value)["definition"]["table"] == {"a": 3}
 
 
 def test_a_definition_without_a_noise_is_of_the_first_edition():
-    [old] = append([], edited(1, screens=SCREENS), NOW)
-    content = json.loads(old.value)
+    [old_record] = append([], edited(1, screens=SCREENS), NOW)
+    content = json.loads(old_record.value)
     del content["edition"], content["definition"]["noise"]
-    older = TopicRecord(old.key, json.dumps(content).encode(), NOW)
+    older = TopicRecord(old_record.key, json.dumps(content).encode(), NOW)
     assert read([older]).active == edited(1, screens=SCREENS).queries
     assert changes(edited(2, screens=SCREENS), read([older]), (), "b" * 16).edition_lines

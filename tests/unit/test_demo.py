@@ -32,9 +32,9 @@ def test_a_missing_requirement_is_an_error(tmp_path, capsys):
     assert "hubbub demo: Kafka at 127.0.0.1:1 cannot be reached" in capsys.readouterr().err
     assert demo.main(["--queries", str(tmp_path / "none.toml")]) == 2
     assert "none.toml: cannot be read" in capsys.readouterr().err
-    for wrong in (["--seconds", "0"], ["--kafka", "here"], ["--prefix", "a b"]):
+    for wrong_value in (["--seconds", "0"], ["--kafka", "here"], ["--prefix", "a b"]):
         with pytest.raises(SystemExit) as ending:
-            demo.main(wrong)
+            demo.main(wrong_value)
         assert ending.value.code == 2
 
 
@@ -56,14 +56,16 @@ class LateBoard:
 @pytest.mark.parametrize("ends", [False, True])
 def test_the_page_of_a_demo_takes_another_port_if_its_own_is_taken_meanwhile(ends, monkeypatch, capsys):
     options = argparse.Namespace(device=False, no_browser=True)
-    board, looks = LateBoard(ends=ends), iter([True, ends])
+    board = LateBoard(ends=ends)
+    looks = iter([True, ends])
     the_demo = demo.Demo(None, options, {})
     monkeypatch.setattr(the_demo, "_child", lambda _: board)
     monkeypatch.setattr(demo, "_is_free", lambda _: next(looks))
     page = asyncio.run(the_demo._page())
     output = capsys.readouterr().out
     if ends:
-        assert (page, board.ports) == (None, [demo.PAGE])
+        assert page is None
+        assert board.ports == [demo.PAGE]
         assert output == "no page: the board exited with code 2: cannot be listened on\n"
     else:
         assert page is board
@@ -102,20 +104,21 @@ def test_the_demo_shows_a_number_beside_the_homepages():
 
 def test_the_platforms_of_the_demo_differ():
     query = load(story.QUERIES)["homepage"]
-    option, shares, *own = surge.groups(query)
-    assert (option, own[::2]) == ("--groups", ["--group-values"] * 3)
-    crowd = read_groups(shares, [surge.values(query)], own[1::2], query)
+    option, shares, *own_groups = surge.groups(query)
+    assert option == "--groups"
+    assert own_groups[::2] == ["--group-values"] * 3
+    crowd = read_groups(shares, [surge.values(query)], own_groups[1::2], query)
     assert [round(share, 2) for share in crowd.shares.values()] == [0.55, 0.27, 0.18]
-    first = [law.weights[0] / law.weights.sum() for law in crowd.crowds.values()]
-    assert min(np.diff(sorted(first))) > 0.05
+    first_shares = [law.weights[0] / law.weights.sum() for law in crowd.crowds.values()]
+    assert min(np.diff(sorted(first_shares))) > 0.05
 
 
 @pytest.mark.parametrize("count", [1, 2, 255])
 def test_a_demo_of_other_groups_has_them_all(count):
     groups = {"v": [f"v{number}" for number in range(count)]}
     query = make_query(domain=LOG, groups=groups)
-    _, shares, *own = surge.groups(query)
-    crowd = read_groups(shares, [], own[1::2], query)
+    _, shares, *own_groups = surge.groups(query)
+    crowd = read_groups(shares, [], own_groups[1::2], query)
     assert list(crowd.shares) == list(range(1, 1 + count))
     assert sum(crowd.shares.values()) == pytest.approx(1.0)
 
@@ -124,16 +127,17 @@ START = 1_700_000_123.4
 BYTES = make_table(domain={"discover": "bytes", "length": 8}, pane="10m", search="10m")
 
 
-def demo_crashes(now):
-    with temporary_file("demo.toml", story.query_text(crashes.clock_delay(now))) as path:
+def demo_crashes(moment):
+    with temporary_file("demo.toml", story.query_text(crashes.clock_delay(moment))) as path:
         return load(path)["crashes"]
 
 
-@pytest.mark.parametrize("now", [START, START + 0.6, START + 101, 1_699_999_925.0])
-def test_the_first_pane_of_strings_ends_soon_after_the_start(now):
-    query, delay = demo_crashes(now), crashes.clock_delay(now)
+@pytest.mark.parametrize("moment", [START, START + 0.6, START + 101, 1_699_999_925.0])
+def test_the_first_pane_of_strings_ends_soon_after_the_start(moment):
+    query = demo_crashes(moment)
+    delay = crashes.clock_delay(moment)
     assert 0 <= delay < query.pane
-    assert (math.ceil(now) + crashes.FIRST - delay) % query.pane == 0
+    assert (math.ceil(moment) + crashes.FIRST - delay) % query.pane == 0
     assert query.lateness == crashes.LATENESS + delay
     assert query.is_searched(query.windows[0])
     scenario = parse_scenario(tomllib.loads(crashes.scenario(delay)), Place("test"), query)
@@ -172,8 +176,8 @@ def test_the_terminal_names_each_crash_that_the_query_file_does_not_list_once():
     for _ in range(3):
         records = [value for topic, key, value in crowd.next() if topic == "estimates" and not is_maps(key)]
         lines.append(
-            list(crashes.discoveries({"crashes": query}, [Summary.of(decode(each)) for each in records], memory))
+            list(crashes.discoveries({"crashes": query}, [Summary.of(decode(record)) for record in records], memory))
         )
-    assert [len(each) for each in lines] == [len(SHARES) - 1, 0, 1]
+    assert [len(line) for line in lines] == [len(SHARES) - 1, 0, 1]
     assert lines[2][0].startswith(f"FOUND: {NEW} of crashes: ")
     assert list(crashes.discoveries({}, [Summary.of(decode(records[0]))], set())) == []

@@ -55,7 +55,7 @@ def test_the_page_has_the_definitions_of_its_query():
     assert list(definitions) == [0.5, 1.0, 2.0, 4.0]
     assert definitions[1.0]["digest"] == QUERY.digest.hex()
     assert definitions[1.0]["thresholds"] == QUERY.thresholds
-    assert len({each["digest"] for each in definitions.values()}) == 4
+    assert len({definition["digest"] for definition in definitions.values()}) == 4
 
 
 async def answers(act):

@@ -42,10 +42,11 @@ class Drawn(Slots):
         self.counts = []
         size = 1 << self.strings.cells
         for part, clients in enumerate(self.numbers):
-            own = rng.multinomial(clients, [*shares, 1.0 - sum(shares)])
-            holders = np.bincount(rows[:, part], own[:-1], size).astype(np.int64)
-            holders += np.bincount(rng.integers(0, size, own[-1]), minlength=size)
-            p, q = self.cell_oracle.p, self.cell_oracle.q
+            true_counts = rng.multinomial(clients, [*shares, 1.0 - sum(shares)])
+            holders = np.bincount(rows[:, part], true_counts[:-1], size).astype(np.int64)
+            holders += np.bincount(rng.integers(0, size, true_counts[-1]), minlength=size)
+            p = self.cell_oracle.p
+            q = self.cell_oracle.q
             self.counts.append(rng.binomial(holders, p) + rng.binomial(clients - holders, q))
         return self.zeros()
 
@@ -101,7 +102,8 @@ def test_chunks_hold_as_many_symbols_as_cells_and_limits_allow():
 def test_a_cell_is_the_xor_of_a_word_for_each_chunk():
     """The words by SHA-256 alone, as a client in another language computes them."""
     strings = Strings(Coding(24, LETTERS), 13, DIGEST)
-    numbers, own = strings.numbers("hubbub"), cells(strings, "hubbub").tolist()
+    numbers = strings.numbers("hubbub")
+    own_cells = cells(strings, "hubbub").tolist()
     for part in range(strings.parts):
         cell = 0
         for chunk in range(min(part, strings.levels - 1) + 1):
@@ -110,7 +112,7 @@ def test_a_cell_is_the_xor_of_a_word_for_each_chunk():
             )
             word = hashlib.sha256(block).digest()[4 * (part % 8) :][:4]
             cell ^= int.from_bytes(word, "little") & ((1 << 13) - 1)
-        assert own[part] == cell
+        assert own_cells[part] == cell
 
 
 def test_levels_have_five_slots_and_maps_three():
@@ -134,24 +136,27 @@ def test_reports_name_their_part_and_support_its_cell():
 
 def test_names_of_real_reports_are_found_and_tallies_of_two_workers_give_the_same():
     strings, rng, n = small(), np.random.default_rng(3), 60_000
-    o, texts = slots(strings, 6.0), ["crash", "hubbub", "oom", "segfault"]
+    o = slots(strings, 6.0)
+    texts = ["crash", "hubbub", "oom", "segfault"]
     rows = np.array([cells(strings, text) for text in texts] + [cells(strings, text) for text in words(rng, 400)])
     places = rng.choice(len(rows), n, p=[0.3, 0.2, 0.15, 0.15, *[0.2 / 400] * 400])
     reports = o.perturb(rows[places], rng)
-    whole, one, two = o.zeros(), o.zeros(), o.zeros()
-    o.add(whole, reports)
-    o.add(one, reports[::-1][: n // 3])
-    o.add(two, reports[::-1][n // 3 :])
-    result = search(o, whole, n)
+    whole_state, first_state, second_state = o.zeros(), o.zeros(), o.zeros()
+    o.add(whole_state, reports)
+    o.add(first_state, reports[::-1][: n // 3])
+    o.add(second_state, reports[::-1][n // 3 :])
+    result = search(o, whole_state, n)
     assert {name.text.removesuffix("…") for name in result.names} == set(texts)
-    assert search(o, one + two, n) == result
+    assert search(o, first_state + second_state, n) == result
     for name in result.names:
-        answer = ask(o, whole, n, None, name.text, [each.text for each in result.names])
-        assert (answer.share, answer.stderr, answer.n) == (name.share, name.stderr, name.n)
+        answer = ask(o, whole_state, n, None, name.text, [name.text for name in result.names])
+        assert answer.share == name.share
+        assert answer.stderr == name.stderr
+        assert answer.n == name.n
         assert answer.level == 0.95 < name.level
-    levels = {name.text: name.level for name in search(o, whole, n, dictionary=["oom"]).names}
+    levels = {name.text: name.level for name in search(o, whole_state, n, dictionary=["oom"]).names}
     assert levels["oom"] == 0.95 < levels["crash"]
-    stranger = ask(o, whole, n, None, "never", [name.text for name in result.names])
+    stranger = ask(o, whole_state, n, None, "never", [name.text for name in result.names])
     assert stranger.low == 0.0 < stranger.high < 0.05
 
 
@@ -161,12 +166,14 @@ def test_at_most_one_window_in_twenty_has_a_false_name(repeats):
 
     With repeats each client sends its report again, as one that answers for life and keeps its string.
     """
-    strings, rng = small(), np.random.default_rng(5)
+    strings = small()
+    rng = np.random.default_rng(5)
     o, false_windows, names = Drawn(strings, lambda size: oracle("olh", epsilon=2.0, size=size)), 0, 0
     for _ in range(40):
-        texts, weights = words(rng, 300), 1.0 / np.arange(1, 301)
+        texts = words(rng, 300)
+        weights = 1.0 / np.arange(1, 301)
         state = o.draw(rng, texts, 0.8 * weights / weights.sum(), 200_000)
-        o.counts, o.numbers = ([repeats * each for each in every] for every in (o.counts, o.numbers))
+        o.counts, o.numbers = ([repeats * value for value in every] for every in (o.counts, o.numbers))
         result = search(o, state, repeats * 200_000, 200_000)
         false_windows += any(name.text.removesuffix("…") not in texts for name in result.names)
         names += len(result.names)
@@ -175,12 +182,14 @@ def test_at_most_one_window_in_twenty_has_a_false_name(repeats):
 
 
 def test_repeated_answers_prove_less():
-    strings, rng = small(), np.random.default_rng(7)
+    strings = small()
+    rng = np.random.default_rng(7)
     o = Drawn(strings, lambda size: oracle("olh", epsilon=4.0, size=size))
     state = o.draw(rng, ["hubbub"], [0.03], 100_000)
     assert [name.text for name in search(o, state, 100_000).names] == ["hubbub"]
     assert search(o, state, 100_000, 2_000).names == ()
-    once, often = ask(o, state, 100_000, None, "hubbub"), ask(o, state, 100_000, 25_000, "hubbub")
+    once = ask(o, state, 100_000, None, "hubbub")
+    often = ask(o, state, 100_000, 25_000, "hubbub")
     assert often.share == once.share
     assert often.stderr == pytest.approx(2 * once.stderr, rel=0.01)
 
@@ -189,24 +198,29 @@ def test_repeated_answers_prove_less():
     ("text", "name"), [("日本語の名前", "日本\N{REPLACEMENT CHARACTER}…"), ("", ""), ("naï…", "naï…")]
 )
 def test_strings_of_bytes_are_found_even_if_they_end_within_a_character(text, name):
-    strings, rng = Strings(Coding(8, None, "none"), 12, DIGEST), np.random.default_rng(11)
+    strings = Strings(Coding(8, None, "none"), 12, DIGEST)
+    rng = np.random.default_rng(11)
     o = Drawn(strings, lambda size: oracle("olh", epsilon=4.0, size=size))
     state = o.draw(rng, [text], [0.3], 100_000)
     (name_row,) = search(o, state, 100_000, dictionary=[name]).names
-    assert (name_row.text, name_row.level) == (name, 0.95)
+    assert name_row.text == name
+    assert name_row.level == 0.95
     answer = ask(o, state, 100_000, None, text, [name])
-    assert (answer.text, answer.share) == (name, name_row.share)
+    assert answer.text == name
+    assert answer.share == name_row.share
 
 
 def test_a_name_that_shares_its_cells_with_confirmed_ones_is_ambiguous():
-    strings, rng = small(), np.random.default_rng(9)
+    strings = small()
+    rng = np.random.default_rng(9)
     o = Drawn(strings, lambda size: oracle("olh", epsilon=4.0, size=size))
     state = o.draw(rng, ["hubbub"], [0.3], 100_000)
-    own, names = cells(strings, "hubbub")[strings.levels :], {}
+    own_cells = cells(strings, "hubbub")[strings.levels :]
+    names = {}
     while len(names) < 4:  # one text in 1,024 has one of the four cells
         text = words(rng, 1)[0]
-        for each in np.flatnonzero(cells(strings, text)[strings.levels :] == own).tolist():
-            names.setdefault(each, text)
+        for value in np.flatnonzero(cells(strings, text)[strings.levels :] == own_cells).tolist():
+            names.setdefault(value, text)
     answer = ask(o, state, 100_000, None, "hubbub", names.values())
     assert answer.is_ambiguous
     assert np.isnan([answer.share, answer.low, answer.high]).all()

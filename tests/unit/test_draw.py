@@ -5,6 +5,7 @@ of them together fail by chance with a probability below 1e-6.
 """
 
 import zlib
+from itertools import product
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ ROUNDS = 400
 COUNTS = np.array([80, 0, 40, 5, 30, 1, 44])
 RECORDS = np.array([[0, 2, 1]] * 60 + [[3, 0, 0]] * 70 + [[1, 2, 2]] * 50 + [[1, 1, 2]] * 20)
 SIZES = [4, 3, 5]
-MULTI = [(s, name) for s in ("spl", "smp") for name in (*ORACLES, "adaptive")]
+MULTI = [*product(("spl", "smp"), (*ORACLES, "adaptive"))]
 MULTI += [("rsfd", name) for name in (*FAKES, "adaptive")]
 APART = {"ss", "oue_r"}
 """Oracles whose shortcut is right only for single values."""
@@ -48,9 +49,9 @@ def real_shares(o, rng):
     n = int(COUNTS.sum())
     reports = o.perturb(np.tile(np.repeat(np.arange(len(COUNTS)), COUNTS), ROUNDS), rng)
     shares = []
-    for some in reports.reshape(ROUNDS, n, o.width):
+    for part in reports.reshape(ROUNDS, n, o.width):
         state = o.zeros()
-        o.add(state, np.ascontiguousarray(some))
+        o.add(state, np.ascontiguousarray(part))
         shares.append(o.shares(o.support(state, n), n))
     return np.array(shares)
 
@@ -79,16 +80,17 @@ def test_drawn_shares_of_attributes_have_the_distribution_of_reports(solution, n
     n, rng, chance = len(RECORDS), seeded(solution, name), seeded(solution, name, "drawn")
     reports = m.perturb(np.tile(RECORDS, (ROUNDS, 1)), rng).reshape(ROUNDS, n, m.width)
     columns = [np.bincount(RECORDS[:, j], minlength=size) for j, size in enumerate(SIZES)]
-    real, simulated = [[] for _ in SIZES], [[] for _ in SIZES]
-    for some in reports:
+    real = [[] for _ in SIZES]
+    simulated = [[] for _ in SIZES]
+    for report in reports:
         state = m.zeros()
-        m.add(state, np.ascontiguousarray(some))
+        m.add(state, np.ascontiguousarray(report))
         for j, e in enumerate(m.estimate(state, n)):
             real[j].append(e.shares)
         for j, e in enumerate(draw.estimates(m, columns, chance)):
             simulated[j].append(e.shares)
-    for j, own in enumerate(m.names):
-        assert apart(np.array(real[j]), np.array(simulated[j]), own) > LEVEL
+    for j, encoder_name in enumerate(m.names):
+        assert apart(np.array(real[j]), np.array(simulated[j]), encoder_name) > LEVEL
 
 
 def test_a_wrong_law_is_noticed():

@@ -18,7 +18,8 @@ class Bytes(Source):
 
     def raw(self, count):
         assert len(self.data) >= count, "more was read than expected"
-        data, self.data = self.data[:count], self.data[count:]
+        data = self.data[:count]
+        self.data = self.data[count:]
         return np.frombuffer(data, np.uint8)
 
 
@@ -48,29 +49,30 @@ def test_clients_draw_from_the_system_and_never_repeat(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda count: requests.append(count) or real(count))
     np.random.seed(1)  # noqa: NPY002 - the legacy global state must have no influence
     o = oracle("oue", epsilon=1.0, size=512)
-    first, second = o.perturb([3]), o.perturb([3])
-    assert not np.array_equal(first, second)
+    first_reports = o.perturb([3])
+    second = o.perturb([3])
+    assert not np.array_equal(first_reports, second)
     assert sum(requests) >= 2 * 512
 
 
 def test_a_seeded_simulation_repeats_itself():
     o = oracle("ss", epsilon=1.0, size=40)
-    one, two = (o.perturb(np.arange(40), np.random.default_rng(5)) for _ in range(2))
-    assert np.array_equal(one, two)
+    first_reports, second_reports = (o.perturb(np.arange(40), np.random.default_rng(5)) for _ in range(2))
+    assert np.array_equal(first_reports, second_reports)
 
 
 def test_a_source_is_a_generator_or_nothing():
     assert isinstance(source(None), System)
     assert isinstance(source(np.random.default_rng(1)), Seeded)
-    for wrong in (1, "seed", np.random.RandomState(1)):
+    for wrong_value in (1, "seed", np.random.RandomState(1)):
         with pytest.raises(ParameterError, match="Generator"):
-            source(wrong)
+            source(wrong_value)
 
 
 def test_an_event_is_decided_by_its_first_byte_and_ties_by_seven_more():
     threshold = (5 << 56) | 1000
-    below, at, above = (999).to_bytes(7, "little"), (1000).to_bytes(7, "little"), (2**56 - 1).to_bytes(7, "little")
-    stream = Bytes(bytes([4, 5, 6, 5, 5]) + below + at + above)
+    below, middle, above = (999).to_bytes(7, "little"), (1000).to_bytes(7, "little"), (2**56 - 1).to_bytes(7, "little")
+    stream = Bytes(bytes([4, 5, 6, 5, 5]) + below + middle + above)
     assert stream.events(threshold, 5).tolist() == [True, True, False, False, False]
     assert not stream.data
     assert Bytes(bytes([127, 128])).events(ONE >> 1, 2).tolist() == [True, False], "no tie where the rest is zero"

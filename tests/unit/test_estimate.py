@@ -132,13 +132,14 @@ def convolved(k, p, m, q):
 def test_saddlepoint_tails_match_the_convolution(k, p, m, q):
     law = convolved(k, p, m, q)
     counts = np.arange(k + m + 1)
-    above, below = np.cumsum(law[::-1])[::-1], np.cumsum(law)
+    above = np.cumsum(law[::-1])[::-1]
+    below = np.cumsum(law)
     for exact, ours in (
         (above, two_binomials_tail(counts, k, p, m, q)),
         (below, two_binomials_tail(counts, k, p, m, q, below=True)),
     ):
-        for least, error in ((1e-6, 0.03), (1e-12, 0.1)):
-            telling = (exact > least) & (exact < 0.5)
+        for minimum, error in ((1e-6, 0.03), (1e-12, 0.1)):
+            telling = (exact > minimum) & (exact < 0.5)
             assert np.abs(ours[telling] / exact[telling] - 1).max() < error
         assert np.abs(ours - exact).max() < 0.01
         assert ours.min() >= 0
@@ -147,7 +148,8 @@ def test_saddlepoint_tails_match_the_convolution(k, p, m, q):
 
 def test_saddlepoint_tails_of_a_handful_of_counts_are_within_a_tenth():
     law = convolved(1, 0.9, 2000, 0.001)
-    exact, ours = np.cumsum(law[::-1])[::-1], two_binomials_tail(np.arange(2002), 1, 0.9, 2000, 0.001)
+    exact = np.cumsum(law[::-1])[::-1]
+    ours = two_binomials_tail(np.arange(2002), 1, 0.9, 2000, 0.001)
     telling = (exact > 1e-12) & (exact < 0.5)
     assert np.abs(ours[telling] / exact[telling] - 1).max() < 0.1
 
@@ -186,9 +188,9 @@ def test_a_true_share_at_the_threshold_is_rejected_as_rarely_as_stated(name, thr
         e = o.estimate(state, n)
         above += e.test(threshold)[7] <= alpha
         below += e.test(threshold, below=True)[7] <= alpha
-    most = stats.binom.ppf(1 - 1e-7, runs, alpha * 1.02)
-    assert above <= most
-    assert below <= most
+    maximum = stats.binom.ppf(1 - 1e-7, runs, alpha * 1.02)
+    assert above <= maximum
+    assert below <= maximum
     assert above + below > 0.02 * runs, "a test that never rejects proves nothing"
 
 
@@ -212,7 +214,8 @@ def test_repeated_reports_widen_the_errors_but_not_the_shares():
     rng = np.random.default_rng(1)
     state = o.zeros()
     o.add(state, np.tile(o.perturb(rng.integers(0, 4, 1000), rng), (10, 1)))
-    e, honest = o.estimate(state, 10_000), o.estimate(state, 10_000, n_independent=1_000)
+    e = o.estimate(state, 10_000)
+    honest = o.estimate(state, 10_000, n_independent=1_000)
     assert np.array_equal(e.shares, honest.shares)
     assert np.allclose(honest.stderr, e.stderr * np.sqrt(10))
     assert (honest.test(0.0) >= e.test(0.0)).all()
@@ -227,7 +230,8 @@ def test_repeated_reports_widen_the_errors_but_not_the_shares():
 
 def spread(subject, sets, runs, rng):
     """Return (observed variance of a set's share) / (stated variance), for each set of the first attribute."""
-    n, size = 2_000, (subject.size if hasattr(subject, "size") else subject.sizes[0])
+    n = 2_000
+    size = subject.size if hasattr(subject, "size") else subject.sizes[0]
     column = np.where(np.arange(n) % 4 == 0, 0, 1 + np.arange(n) % (size - 1))
     values = np.tile(column, runs)
     if hasattr(subject, "size"):
@@ -251,8 +255,8 @@ def answer_with(estimate, positions, share):
     """Return the stated error of a set of this share."""
     shares = np.zeros_like(estimate.shares)
     shares[positions[0]] = share
-    again = Estimate(shares, estimate.n, estimate.oracle, estimate.n_independent, estimate.population)
-    return again.answer(positions)[1]
+    repeated_estimate = Estimate(shares, estimate.n, estimate.oracle, estimate.n_independent, estimate.population)
+    return repeated_estimate.answer(positions)[1]
 
 
 SETS = [[0], [1, 2], [0, 3, 5, 7], list(range(12)), list(range(2, 20))]
@@ -278,9 +282,9 @@ def test_the_error_of_a_set_of_one_of_several_attributes(name):
 
 def test_a_set_is_a_list_of_distinct_positions():
     e = oracle("grr", epsilon=1.0, size=4).estimate(np.arange(68), 6)
-    for bad in ([], [4], [-1], [1, 1], [0.5], [[0]], "ab"):
+    for bad_value in ([], [4], [-1], [1, 1], [0.5], [[0]], "ab"):
         with pytest.raises(ReportError, match=r"set|position"):
-            e.answer(bad)
+            e.answer(bad_value)
     assert e.answer([0, 1, 2, 3])[0] == pytest.approx(1.0)
 
 
@@ -296,12 +300,12 @@ def test_the_error_law_in_numbers():
     assert noise.significance(1024) == pytest.approx(threshold, rel=1e-12)
     assert noise.significance(4, family_error=2.0) == 0.0
     detectable = o.detectable(1_000_000)
-    at = np.sqrt(noise.a + noise.b * detectable)
-    assert detectable - 1.2816 * at == pytest.approx(threshold, rel=0.01), "tails are nearly normal at a million"
+    stderr = np.sqrt(noise.a + noise.b * detectable)
+    assert detectable - 1.2816 * stderr == pytest.approx(threshold, rel=0.01), "tails are nearly normal at a million"
     assert o.detectable(10) is None
     low, high = Noise(noise.a, noise.b, 3e-7).interval(np.array([0.2]))
     z = 1.959964
     for edge in (low[0], high[0]):  # at an edge the estimate is z standard errors away
-        at = np.sqrt(noise.a + noise.b * edge + 3e-7 * edge * (1 - edge))
-        assert abs(0.2 - edge) == pytest.approx(z * at, rel=1e-6)
+        stderr = np.sqrt(noise.a + noise.b * edge + 3e-7 * edge * (1 - edge))
+        assert abs(0.2 - edge) == pytest.approx(z * stderr, rel=1e-6)
     assert quantile(1e-300) == pytest.approx(37.0471, abs=1e-3)

@@ -73,15 +73,13 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
                     os.kill(beside._most._process.pid, signal.SIGKILL)
                 results += await made(beside, ONE, *questions, states=states)
                 states = {ONE.windows[0]: results[-1].states}
-            for there, own_result in zip(results, here, strict=True):
+            for result, own_result in zip(results, here, strict=True):
                 window = own_result.window
-                assert (there.records, there.alerts, there.states) == (
-                    window.records,
-                    own_result.decision.alerts,
-                    own_result.decision.states,
-                )
-                assert there.metrics == final_metrics(own_result)
-                assert len(there.findings) == 1
+                assert result.records == window.records
+                assert result.alerts == own_result.decision.alerts
+                assert result.states == own_result.decision.states
+                assert result.metrics == final_metrics(own_result)
+                assert len(result.findings) == 1
             [provisional] = await made(beside, ONE, Question(*finals[0], through=5))
             assert provisional.records == window_result(ONE, *finals[0], through=5).window.records
 
