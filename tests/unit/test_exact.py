@@ -52,8 +52,8 @@ def test_tails_of_few_are_summed_term_by_term(n):
         exact = np.cumsum(law(k, p, n - k, q)[::-1])[::-1]
         counts = np.arange(n + 1)
         assert two_binomials_tail(counts, k, p, n - k, q) == pytest.approx(np.minimum(exact, 1), rel=1e-9, abs=1e-300)
-        below = two_binomials_tail(counts, k, p, n - k, q, below=True)
-        assert below == pytest.approx(np.minimum(np.cumsum(law(k, p, n - k, q)), 1), rel=1e-6, abs=1e-12)
+        lower_tail = two_binomials_tail(counts, k, p, n - k, q, below=True)
+        assert lower_tail == pytest.approx(np.minimum(np.cumsum(law(k, p, n - k, q)), 1), rel=1e-6, abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [40, 350, 20_000])
@@ -135,7 +135,10 @@ def test_a_large_set_is_computed_from_its_complement():
     e = of_counts(o, seeded("large").binomial(1000, o.q, 10), 1000)
     share, stderr, low, high = e.of_set(list(range(9)))
     rest = e.of_set([9])
-    assert (share, stderr, low, high) == (1 - rest[0], rest[1], 1 - rest[3], 1 - rest[2])
+    assert share == 1 - rest[0]
+    assert stderr == rest[1]
+    assert low == 1 - rest[3]
+    assert high == 1 - rest[2]
     assert e.of_set(range(10)) == (1.0, 0.0, 1.0, 1.0)
 
 
@@ -156,7 +159,8 @@ def test_differences_cover(name):
 
 def proved_above(e, u, v):
     """Whether u is above v, by the definition."""
-    o, level = e.oracle, 0.05 / (2 * (len(e.shares) - 1))
+    o = e.oracle
+    level = 0.05 / (2 * (len(e.shares) - 1))
     if e.n_independent * o.q >= 100:
         share, stderr, _, _ = e.difference(u, v)
         return share > 0 and share >= stats.norm.isf(level) * stderr
@@ -168,29 +172,33 @@ def proved_above(e, u, v):
     ("name", "epsilon", "n"), [("oue", 1.0, 2000), ("grr", 4.0, 300), ("grr", 1.0, 5000), ("ss", 2.0, 3000)]
 )
 def test_ranks_follow_their_definition(name, epsilon, n):
-    o, rng = oracle(name, epsilon=epsilon, size=12), seeded("ranks", name, n)
-    own = rng.multinomial(n, rng.dirichlet(np.full(12, 0.3)))
-    counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+    o = oracle(name, epsilon=epsilon, size=12)
+    rng = seeded("ranks", name, n)
+    true_counts = rng.multinomial(n, rng.dirichlet(np.full(12, 0.3)))
+    counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
     counts[5] = counts[6]
     e = of_counts(o, counts, n)
-    first, last = e.ranks(np.arange(12))
+    first_ranks, last_ranks = e.ranks(np.arange(12))
     for v in range(12):
         others = [u for u in range(12) if u != v]
-        assert first[v] == 1 + sum(proved_above(e, u, v) for u in others)
-        assert last[v] == 12 - sum(proved_above(e, v, u) for u in others)
+        assert first_ranks[v] == 1 + sum(proved_above(e, u, v) for u in others)
+        assert last_ranks[v] == 12 - sum(proved_above(e, v, u) for u in others)
 
 
 @pytest.mark.parametrize(("name", "epsilon", "n"), [("oue", 1.0, 100_000), ("grr", 6.0, 3000)])
 def test_rank_intervals_contain_the_true_rank(name, epsilon, n):
     """Each rank is wrong in at most 5% of windows. This counts errors of the first ten in 100 windows of 64 values."""
-    o, rng = oracle(name, epsilon=epsilon, size=64), seeded("true ranks", name)
+    o = oracle(name, epsilon=epsilon, size=64)
+    rng = seeded("true ranks", name)
     weights = 1 / np.arange(1, 65)
     own = (n * weights / weights.sum()).astype(int)
     misses = 0
     for _ in range(100):
-        first, last = of_counts(o, rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n).ranks(np.arange(10))
+        first_ranks, last_ranks = of_counts(o, rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n).ranks(
+            np.arange(10)
+        )
         rank = np.arange(1, 11)
-        misses += np.count_nonzero((rank < first) | (rank > last))
+        misses += np.count_nonzero((rank < first_ranks) | (rank > last_ranks))
     assert misses <= stats.binom.isf(1e-6, 1000, 0.05)
 
 
@@ -202,14 +210,15 @@ def test_a_panel_shows_how_much_of_its_noise_moved():
     errors, sizes = [], []
     for _ in range(20):
         is_new = rng.random(n) < 0.1
-        later, again = values.copy(), reports.copy()
-        later[is_new] = rng.integers(0, 255, np.count_nonzero(is_new))
-        again[is_new] = o.perturb(later[is_new], rng)
-        before, after = (o.estimate(_tally(o, each), n) for each in (reports, again))
-        shares, stderr = change(before, after)
-        true = (np.bincount(later, minlength=255) - np.bincount(values, minlength=255)) / n
+        later_values = values.copy()
+        repeated_reports = reports.copy()
+        later_values[is_new] = rng.integers(0, 255, np.count_nonzero(is_new))
+        repeated_reports[is_new] = o.perturb(later_values[is_new], rng)
+        earlier_estimates, later_estimates = (o.estimate(_tally(o, each), n) for each in (reports, repeated_reports))
+        shares, stderr = change(earlier_estimates, later_estimates)
+        true = (np.bincount(later_values, minlength=255) - np.bincount(values, minlength=255)) / n
         errors.append((shares - true) / stderr)
-        sizes.append(stderr.mean() / change(before, after, panel=False)[1].mean())
+        sizes.append(stderr.mean() / change(earlier_estimates, later_estimates, panel=False)[1].mean())
     assert max(sizes) < 0.6
     assert np.mean(np.abs(errors) > 1.96) < 0.06
     assert np.sqrt(np.mean(np.square(errors))) < 1.05
@@ -222,9 +231,9 @@ def _tally(o, reports):
 
 
 def test_changes_that_a_panel_cannot_show_are_taken_as_independent():
-    few = oracle("oue", epsilon=1.0, size=63)
-    many = oracle("oue", epsilon=1.0, size=64)
-    for o in (few, many):
+    small_oracle = oracle("oue", epsilon=1.0, size=63)
+    large_oracle = oracle("oue", epsilon=1.0, size=64)
+    for o in (small_oracle, large_oracle):
         e = of_counts(o, np.full(o.size, 300), 1000)
         _, stderr = change(e, e)  # nothing moved: so small a change cannot be measured
         assert stderr == pytest.approx(np.sqrt(2.0) * e.stderr)
@@ -242,9 +251,9 @@ def test_no_number_that_is_promised_is_missing(name, size, epsilon):
         for counts in (np.zeros(size, int), np.full(size, n), np.full(size, n // 2), np.eye(size, dtype=int)[0] * n):
             e = of_counts(o, counts, n, n_independent=n // independent)
             numbers = [e.critical(), e.significance(), e.detectable()]
-            assert all(each is None or np.isfinite(each) for each in numbers)
-            first, last = e.ranks([0, 1])
-            assert ((first >= 1) & (first <= last) & (last <= size)).all()
+            assert all(number is None or np.isfinite(number) for number in numbers)
+            first_ranks, last_ranks = e.ranks([0, 1])
+            assert ((first_ranks >= 1) & (first_ranks <= last_ranks) & (last_ranks <= size)).all()
             if not e.n_independent:
                 assert numbers == [None] * 3
                 assert np.isnan(e.low).all() if n == 0 else True
@@ -305,12 +314,13 @@ def test_few_counts_have_the_ranks_that_a_search_finds(size, monkeypatch):
     rng = np.random.default_rng(size)
     for apart in (0, 1, 3, 30):
         counts = np.unique(rng.integers(0, 40, size))
-        many, places = rng.integers(1, 4, len(counts)), rng.integers(0, len(counts), 5)
+        many = rng.integers(1, 4, len(counts))
+        places = rng.integers(0, len(counts), 5)
 
         def is_above(u, v, counts=counts, apart=apart):
             return counts[u] - counts[v] > apart
 
-        few = ranks.ranks(many, places, is_above)
+        few_ranks = ranks.ranks(many, places, is_above)
         with monkeypatch.context() as patch:
             patch.setattr(ranks, "_FEW", 0)
-            np.testing.assert_array_equal(few, ranks.ranks(many, places, is_above))
+            np.testing.assert_array_equal(few_ranks, ranks.ranks(many, places, is_above))

@@ -100,7 +100,8 @@ def test_a_command_ends_after_a_signal_whose_exception_was_lost():
     process = subprocess.run(
         [sys.executable, "-c", LOSES_SIGTERM], capture_output=True, text=True, timeout=BOUND, check=False
     )
-    assert (process.returncode, process.stdout) == (0, "it goes on\n"), process.stderr
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == "it goes on\n", process.stderr
     assert "Exception ignored" in process.stderr
 
 
@@ -127,7 +128,9 @@ def test_a_command_ends_in_order_after_a_signal_during_its_imports():
     process = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT], capture_output=True, text=True, timeout=BOUND, check=False
     )
-    assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
+    assert process.returncode == 0
+    assert process.stdout == ""
+    assert process.stderr == ""
 
 
 class Client:

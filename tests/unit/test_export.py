@@ -1,5 +1,7 @@
 """`hubbub export` reads times and refuses wrong options."""
 
+from itertools import chain
+
 import pytest
 
 from aggregator.publishing.records.decoder import decode
@@ -19,7 +21,10 @@ def test_a_withheld_window_has_a_row_without_values_and_a_sentence():
     records = [decode(value) for _, _, value in finals]
     for record, reason in zip(records[2:], ("held", "small"), strict=True):
         (row,) = rows(record)
-        assert (row["value"], row["unbiased"], row["proved"], row["flags"]) == (None, None, None, reason)
+        assert row["value"] is None
+        assert row["unbiased"] is None
+        assert row["proved"] is None
+        assert row["flags"] == reason
     since = "2023-11-14T22:13:50+00:00"
     assert gaps(records) == [f"homepage 10s: windows since {since} are withheld: fewer reports than the query's crowd"]
     assert gaps(records[:2]) == []
@@ -39,7 +44,7 @@ def test_a_row_has_the_range_of_its_rank_and_what_the_record_reveals():
 
 def test_times_have_several_forms(capsys):
     assert [moment(text) for text in ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")] == [START] * 3
-    for wrong in (
+    for wrong_value in (
         ["--from", "yesterday"],
         ["--from", "2023-11-15", "--to", "2023-11-14"],
         ["--format", "parquet"],
@@ -48,7 +53,7 @@ def test_times_have_several_forms(capsys):
         ["--output", "/"],
     ):
         with pytest.raises(SystemExit) as ending:
-            main(["--query", "q", *wrong])
+            main(["--query", "q", *wrong_value])
         assert ending.value.code == 2
         assert "hubbub export: error:" in capsys.readouterr().err
 
@@ -57,18 +62,21 @@ def test_numbers_have_a_row_for_each_quantile_mean_and_range():
     crowd = NumberCrowd(LOAD_TIME, clients=20_000)
     messages = [message for message in crowd.next() if message[0] == "estimates"]
     records = [decode(messages[0][2]), decode(withheld(messages[0])[2])]
-    lines, last = rows(records[0]), rows(records[1])
+    lines = rows(records[0])
+    last_rows = rows(records[1])
     fields = records[0].rest()["numbers"]
     assert [line["value"] for line in lines] == ["p50", "p90", "p95", "p99", "mean", "geometric_mean", "slow"]
     by_name = {line["value"]: line for line in lines}
     for name, quantity in [("p95", fields["quantiles"]["0.95"]), ("mean", fields["mean"])]:
         line = by_name[name]
         assert [line[key] for key in ("number", "low", "high")] == [quantity[key] for key in ("value", "low", "high")]
-        assert (line["unit"], line["level"], line.get("unbiased")) == ("ms", 0.95, None)
+        assert line["unit"] == "ms"
+        assert line["level"] == 0.95
+        assert line.get("unbiased") is None
     slow = fields["ranges"]["slow"]
     keys = ("unbiased", "stderr", "low", "high")
     assert [by_name["slow"][key] for key in keys] == [slow[key] for key in ("share", "stderr", "low", "high")]
-    assert [line["value"] for line in last] == [None]
+    assert [line["value"] for line in last_rows] == [None]
     assert columns(records)["number"] is float
     table = column_lists(records)
     assert table["number"][-1] is None
@@ -89,7 +97,7 @@ def test_a_table_of_numbers_has_the_types_of_its_columns():
 
 def test_rows_are_those_of_the_total_or_of_one_group():
     crowd = GroupCrowd(SCREENS)
-    messages = [message for _ in range(2) for message in crowd.next()]
+    messages = [*chain.from_iterable(crowd.next() for _ in range(2))]
     records = [decode(value) for _, _, value in messages]
 
     def groups(*arguments, **settings):
@@ -159,18 +167,18 @@ def test_finals_that_cannot_tell_of_a_string_are_left_out_with_a_sentence(caplog
     messages = [message for message in StringCrowd(START).next() if message[0] == "estimates"]
     records = [decode(value) for _, key, value in messages if not key.endswith(b"|m")]
     keys = [(record.span.window, record.span.end) for record in records]
-    whole = next(value for _, key, value in messages if key.endswith(b"|m"))
+    whole_message = next(value for _, key, value in messages if key.endswith(b"|m"))
     matches = dict(zip(keys, records, strict=True))
     queries = {CRASHES.digest: CRASHES}
-    result = answers(queries, matches, {keys[0]: whole}, ["oom"])
+    result = answers(queries, matches, {keys[0]: whole_message}, ["oom"])
     assert [*result] == keys[:1]
     assert "finals without rows, because their maps are not in the topic of estimates: 1 of 2" in caplog.text
-    answers(queries, matches, {keys[0]: whole, keys[1]: b"{}"}, ["oom"])
+    answers(queries, matches, {keys[0]: whole_message, keys[1]: b"{}"}, ["oom"])
     assert "finals without rows, because their maps cannot be read: 1 of 2" in caplog.text
-    answers({}, matches, {keys[0]: whole}, ["oom"])
+    answers({}, matches, {keys[0]: whole_message}, ["oom"])
     assert "because their definition is not in the topic of queries: 2 of 2" in caplog.text
     caplog.clear()
-    answers(queries, matches, dict.fromkeys(keys, whole), ["oom"])
+    answers(queries, matches, dict.fromkeys(keys, whole_message), ["oom"])
     assert not caplog.text
 
 

@@ -26,10 +26,10 @@ def section(title):
     return [dedent(block) for block in re.findall(r"^ *```\w+\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
 
 
-def insert(path, before, line):
+def insert(path, mark, line):
     text = path.read_text()
-    assert text.count(before) == 1, (path, before)
-    path.write_text(text.replace(before, line + before))
+    assert text.count(mark) == 1, (path, mark)
+    path.write_text(text.replace(mark, line + mark))
 
 
 def append(path, text):

@@ -230,7 +230,8 @@ def feed(consumer, batches):
     async def take(message):
         came.append(message)
 
-    consumer._wait_next_records, consumer.callback = fetch, take
+    consumer._wait_next_records = fetch
+    consumer.callback = take
     consumer.highwater = lambda tp: 0
     consumer.flow_active = True
     return came
@@ -323,25 +324,28 @@ def test_a_batch_that_aiokafka_cannot_read_or_inflates_without_a_bound_is_one_re
         REPORT, fetcher.MemoryRecords(data), [], 0, None, None, True, fetcher.READ_UNCOMMITTED
     )
     [run] = faust_patches._runs(REPORT, list(records))
-    assert (run.first, run.offset, records.next_fetch_offset) == (0, 0, 1)
+    assert run.first == 0
+    assert run.offset == 0
+    assert records.next_fetch_offset == 1
     assert isinstance(run.records[0][2], UnreadableBatch)
 
 
 def test_a_run_starts_at_the_batch_that_is_not_read():
     unread = UnreadableBatch(7, 3, "too_large", "")
     [run] = faust_patches._runs(REPORT, [(9, 0, unread), record_of(10)])
-    assert (run.first, run.offset) == (7, 10)
+    assert run.first == 7
+    assert run.offset == 10
 
 
 def test_the_garbage_collector_skips_long_lived_objects():
-    before = gc.get_threshold()
+    earlier_threshold = gc.get_threshold()
     try:
         faust_patches.tune()
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold()[0] == 200_000
     finally:
         gc.unfreeze()
-        gc.set_threshold(*before)
+        gc.set_threshold(*earlier_threshold)
 
 
 def test_a_partition_without_a_position_crashes_faust_but_not_our_patch():

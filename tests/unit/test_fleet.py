@@ -53,7 +53,7 @@ def test_the_cost_of_a_message_equals_the_measurement(row, name, reports, ids):
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "most"),
+    ("name", "size", "maximum"),
     [
         ("olh", 1024, 2),
         ("olh", 10_000, 2),
@@ -61,11 +61,11 @@ def test_the_cost_of_a_message_equals_the_measurement(row, name, reports, ids):
         ("oue", 1024, 3.5),  # the page's rate is of a newer machine than the constant
     ],
 )
-def test_counting_a_report_costs_no_less_than_the_kernel_alone(name, size, most):
+def test_counting_a_report_costs_no_less_than_the_kernel_alone(name, size, maximum):
     row = f"`{name}` add, size {size:,}" if name == "olh" else "`oue`, `sue` add, size 1,024"
     *_, rates = page_numbers(row)
     cost = costs.add(oracle(name, epsilon=1.0, size=size))
-    assert 0.9e-6 / rates[0] <= cost <= most * 1e-6 / rates[0], "the rate is in millions"
+    assert 0.9e-6 / rates[0] <= cost <= maximum * 1e-6 / rates[0], "the rate is in millions"
 
 
 def test_the_cost_of_a_record_equals_the_measurement():
@@ -116,7 +116,8 @@ def test_state_is_bounded_by_the_rate_of_frames():
     """One frame per second changes one tally per second, for any number of tallies."""
     assert fleet(MANY, 1, USUAL).state < 1e-3
     busy = fleet(MANY, 10**8, USUAL)
-    tallies, finals = len(MANY) * busy.partitions, sum(map(costs.finals, MANY))
+    tallies = len(MANY) * busy.partitions
+    finals = sum(map(costs.finals, MANY))
     assert busy.state == pytest.approx(
         tallies * (costs.CHANGELOG / INTERVAL + (2 * costs.CHANGELOG + costs.SNAPSHOT) / 10) + finals * costs.FINAL,
         rel=1e-9,
@@ -127,11 +128,12 @@ def test_snapshots_are_written_once_for_each_closed_pane():
     """Provisional records read no snapshots, so `emit_every` changes nothing but the records."""
     often, never = (queries(SMALL | {"windows": ["10s", "1m"], "emit_every": pause}) for pause in ("1s", "never"))
     busy, calm = (fleet(query, 10**8, USUAL) for query in (often, never))
-    assert (busy.state, busy.writing) == (calm.state, calm.writing)
+    assert busy.state == calm.state
+    assert busy.writing == calm.writing
     assert busy.estimates > calm.estimates
-    (short,) = queries(SMALL)
-    (long,) = queries(SMALL | {"windows": ["10s", "1m/10s"]})
-    more = fleet([long], 10**6, USUAL).state - fleet([short], 10**6, USUAL).state
+    (short_query,) = queries(SMALL)
+    (long_query,) = queries(SMALL | {"windows": ["10s", "1m/10s"]})
+    more = fleet([long_query], 10**6, USUAL).state - fleet([short_query], 10**6, USUAL).state
     assert more == pytest.approx((costs.SNAPSHOT + costs.FINAL) / 10), "one total of all partitions for each pane"
 
 
@@ -152,8 +154,8 @@ def test_a_window_has_a_provisional_record_for_each_mark_inside(windows, emit_ev
 
 
 def test_a_wide_report_makes_shorter_frames():
-    (wide,) = queries({"domain": 500_000, "oracle": "oue"})
-    assert per_frame(wide, USUAL) == (2**20 - HEADER_SIZE) // wide.oracle.width < 1000
+    (wide_query,) = queries({"domain": 500_000, "oracle": "oue"})
+    assert per_frame(wide_query, USUAL) == (2**20 - HEADER_SIZE) // wide_query.oracle.width < 1000
 
 
 def plan(file, *options):

@@ -64,8 +64,8 @@ def test_a_year_of_silence_is_processed(log_has_time):
     """This uses the real IDLE. The time jumps on one partition first."""
     random = Random(1)
     log = random_log(random, 2, 20, ends=False, log_has_time=log_has_time)
-    for at, records in enumerate(log):
-        records += [(1000, (START + (at + 1) * 365 * 86_400) * 1000, TICK), (1001, (START + 10**9) * 1000, TICK)]
+    for position, records in enumerate(log):
+        records += [(1000, (START + (position + 1) * 365 * 86_400) * 1000, TICK), (1001, (START + 10**9) * 1000, TICK)]
     daemon = Daemon(log, random, log_has_time=log_has_time)
     for _ in range(100):
         daemon.live()
@@ -78,9 +78,10 @@ def test_the_logs_have_all_kinds_of_records():
     for seed in range(30):
         log = random_log(Random(seed), 2, 60)
         for partition, records in enumerate(log):
-            gate, now = Gate(partition, 2, VERSIONS, limit=LIMIT), None
+            gate = Gate(partition, 2, VERSIONS, limit=LIMIT)
+            clock = None
             for _, timestamp, data in records:
-                outcome, now = gate.admit(data, timestamp, now)
+                outcome, clock = gate.admit(data, timestamp, clock)
                 reasons |= {outcome.reason} if isinstance(outcome, Refusal) else set()
         for total in fold(log, VERSIONS.values(), limit=LIMIT).values():
             counts.update(n=total.n, implausible=total.implausible, duplicates=total.duplicates, overflow=total.flags)
@@ -89,7 +90,7 @@ def test_the_logs_have_all_kinds_of_records():
 
 
 def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
-    random, tallies, peak, now = Random(3), {}, Counter(), None
+    random, tallies, peak, clock = Random(3), {}, Counter(), None
     steady = {query.digest: Versions.of(query) for query in QUERIES.values()}
     gate = Gate(0, 1, steady)
     for offset in range(10_000):
@@ -97,14 +98,14 @@ def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
         timestamp = START * 1000 + 10 * offset + random.randrange(2000)
         pane = (START + offset // 100 + random.randrange(-200, 200)) // query.pane * query.pane
         data = encode(query.digest, pane, POOL[query.name][:1], random.randbytes(8))
-        result = gate.admit_records([(offset, timestamp, data)], now)
-        now = result.clock
+        result = gate.admit_records([(offset, timestamp, data)], clock)
+        clock = result.clock
         for key, (_, frames) in result.batches.items():
             tally = tallies.setdefault(key, Tally(query.oracle.zeros()))
             tally.add(query.oracle, frames, query.max_ids)
             assert len(tally.ids) <= query.max_ids
-        tallies = {key: tally for key, tally in tallies.items() if not steady[key[0]].is_late(key[1], now)}
+        tallies = {key: tally for key, tally in tallies.items() if not steady[key[0]].is_late(key[1], clock)}
         peak[query.name] = max(peak[query.name], sum(digest == query.digest for digest, _ in tallies))
     for query in QUERIES.values():
-        most = steady[query.digest].most_open
-        assert most - 1 <= peak[query.name] <= most
+        maximum = steady[query.digest].most_open
+        assert maximum - 1 <= peak[query.name] <= maximum

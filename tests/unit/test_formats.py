@@ -59,15 +59,15 @@ def test_the_newest_record_counts_and_later_keys_are_ignored():
 def test_an_unreadable_record_is_reported_and_means_version_1(value):
     result = definitions(record(2), TopicRecord(formats.KEY, value, 0))
     assert result.formats == Formats()
-    assert [each.key for each in result.unreadable] == [formats.KEY]
+    assert [record.key for record in result.unreadable] == [formats.KEY]
     assert not definitions(TopicRecord(formats.KEY, value, 0), record(2)).unreadable
 
 
 def test_the_record_does_not_make_the_topic_count_as_non_empty():
     file = File(QUERIES)
-    empty = catalog.changes(file, definitions(), (), "t").writes
-    assert catalog.changes(file, definitions(record(2)), (), "t").writes == empty
-    (write,) = empty
+    empty_writes = catalog.changes(file, definitions(), (), "t").writes
+    assert catalog.changes(file, definitions(record(2)), (), "t").writes == empty_writes
+    (write,) = empty_writes
     (versions,) = definitions(record(2), TopicRecord(*write, 10**12)).versions.values()
     assert versions.first == 0, "the first definitions apply to all panes"
 

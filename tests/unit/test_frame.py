@@ -81,7 +81,10 @@ def checked(frame, data):
 
 
 def same(frame, digest, pane, reports, name):
-    assert (frame.digest, frame.pane, frame.id, frame.n) == (digest, pane, name, len(reports))
+    assert frame.digest == digest
+    assert frame.pane == pane
+    assert frame.id == name
+    assert frame.n == len(reports)
     assert np.array_equal(frame.reports, reports)
 
 
@@ -206,7 +209,9 @@ def test_a_frame_without_reports_that_is_no_tick_is_malformed():
 def test_a_tick_may_have_any_pane_width_and_id(width, pane, name):
     frame = decode(header(digest=bytes(8), n=0, width=width, pane=pane, id=name))
     assert frame.is_tick
-    assert (frame.n, frame.id, frame.pane) == (0, None, 0)
+    assert frame.n == 0
+    assert frame.id is None
+    assert frame.pane == 0
     assert frame.shaped(4).is_tick
 
 
@@ -324,8 +329,14 @@ def test_encode_refuses_values_that_no_frame_can_hold():
             with pytest.raises(ParameterError):
                 write(**{**good, **changes})
     for reports in (
-        *(REPORTS.astype(np.int8), REPORTS.astype(np.uint16), REPORTS[0], REPORTS[None], REPORTS.tolist(), b"abcd"),
-        *(np.zeros((3, 0), np.uint8), np.zeros((1, 65_536), np.uint8)),
+        REPORTS.astype(np.int8),
+        REPORTS.astype(np.uint16),
+        REPORTS[0],
+        REPORTS[None],
+        REPORTS.tolist(),
+        b"abcd",
+        np.zeros((3, 0), np.uint8),
+        np.zeros((1, 65_536), np.uint8),
         np.broadcast_to(np.zeros(1, np.uint8), (1 << 32, 1)),
     ):
         for write in (encode, encode_json):
@@ -373,17 +384,18 @@ def test_a_million_damaged_frames_are_frames_or_refused():
 def damaged(frames, which, how, place):
     """Return a frame with a few flipped bits, a missing end, extra or missing bytes, or parts of another frame."""
     frame = bytearray(frames[which])
-    at, other = place[0] % len(frame), place[1]
+    position = place[0] % len(frame)
+    other = place[1]
     if how <= 1:
-        frame[at] ^= 1 << other % 8
+        frame[position] ^= 1 << other % 8
         if how == 1:
             frame[place[2] % len(frame)] ^= 1 << other % 7
     elif how == 2:
-        del frame[at:]
+        del frame[position:]
     elif how == 3:
-        frame[at:at] = place[2].to_bytes(4, "little")[: 1 + other % 4]
+        frame[position:position] = place[2].to_bytes(4, "little")[: 1 + other % 4]
     elif how == 4:
-        del frame[at : at + 1 + other % 8]
+        del frame[position : position + 1 + other % 8]
     else:
-        frame[at:] = frames[other % len(frames)][place[2] % 60 :]
+        frame[position:] = frames[other % len(frames)][place[2] % 60 :]
     return bytes(frame)

@@ -6,6 +6,7 @@ import random
 import re
 import sys
 import tracemalloc
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ EVERY = 25
 
 def inputs(reader, count):
     draw = random.Random(f"14 {reader.name}")
-    corpus = [one.encode() if isinstance(one, str) else bytes(one) for one in reader.corpus()]
+    corpus = [method.encode() if isinstance(method, str) else bytes(method) for method in reader.corpus()]
     assert corpus
     yield from corpus
     for _ in range(count):
@@ -51,25 +52,26 @@ def memory(reader, data, folder):
 
 def steps(reader, data, folder):
     """Count the executed lines of Python, and stop an endless loop."""
-    count, most = 0, reader.steps + 100 * len(data)
+    count = 0
+    maximum = reader.steps + 100 * len(data)
 
     def line(frame, event, _):
         nonlocal count
         count += event == "line"
-        assert count <= most, f"{reader.name} runs on: {data[:200]!r}"
+        assert count <= maximum, f"{reader.name} runs on: {data[:200]!r}"
         return line
 
-    before = sys.gettrace()
+    tracer = sys.gettrace()
     sys.settrace(line)
     try:
         accepts(reader, data, folder)
     finally:
-        sys.settrace(before)
+        sys.settrace(tracer)
     return count
 
 
 @pytest.mark.parametrize("total", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])
-@pytest.mark.parametrize("reader", READERS, ids=[f"{at}-{reader.name}" for at, reader in enumerate(READERS)])
+@pytest.mark.parametrize("reader", READERS, ids=[f"{number}-{reader.name}" for number, reader in enumerate(READERS)])
 def test_a_reader_raises_only_its_listed_errors(reader, total, tmp_path):
     assert any(accepts(reader, data, tmp_path) for data in inputs(reader, 0)), "its corpus is good"
     for number, data in enumerate(inputs(reader, total // len(READERS))):
@@ -93,7 +95,7 @@ def reader_functions():
 
 
 def test_every_reader_of_the_code_has_a_row():
-    rows = {name for reader in READERS for name in (reader.name, *reader.through)}
+    rows = set(chain.from_iterable((reader.name, *reader.through) for reader in READERS))
     functions = set(reader_functions())
     assert len(functions) > 30
     assert functions <= rows | NO_READERS.keys()
