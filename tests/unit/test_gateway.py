@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import date
 from hashlib import sha256
 from importlib.util import find_spec
-from itertools import count
+from itertools import chain, count
 from math import inf
 from types import SimpleNamespace
 
@@ -119,7 +119,9 @@ def test_bodies_of_frames_and_of_json_give_the_same_submissions_in_order(items):
 
 def test_one_json_frame_needs_no_array_and_ids_are_not_used():
     [only] = submissions_of(b" " + encode_json(WEB.digest, PANE, numbered(3), b"12345678") + b"\n", JSON)
-    assert (only.query.name, only.pane, only.n) == ("web", PANE, 3)
+    assert only.query.name == "web"
+    assert only.pane == PANE
+    assert only.n == 3
 
 
 GOOD = encode(WEB.digest, PANE, numbered(2))
@@ -159,7 +161,9 @@ TEXT = encode_json(WEB.digest, PANE, numbered(2))
 )
 def test_a_refusal_has_its_reason_and_the_item_at_fault(body, kind, status, reason, index):
     problem = refusal(body, kind, limit=10_000)
-    assert (problem.status, problem.more["reason"], problem.more.get("index")) == (status, reason, index)
+    assert problem.status == status
+    assert problem.more["reason"] == reason
+    assert problem.more.get("index") == index
     assert orjson.loads(problem.body).keys() >= {"status", "title", "detail", "reason"}
 
 
@@ -169,26 +173,28 @@ def test_a_bad_report_among_many_frames_is_named_by_its_frame_and_place(kind):
         items = [(encode if kind == FRAMES else encode_json)(WEB.digest, PANE, rows) for rows in frames]
         return b"".join(items) if kind == FRAMES else b"[" + b",".join(items) + b"]"
 
-    bad = numbered(4)
-    bad[2] = 3
+    bad_frame = numbered(4)
+    bad_frame[2] = 3
     good = [numbered(1)] * 500
-    problem = refusal(body(*good, bad, numbered(4), *good), kind)
-    assert (problem.status, problem.more["index"]) == (400, 500)
+    problem = refusal(body(*good, bad_frame, numbered(4), *good), kind)
+    assert problem.status == 400
+    assert problem.more["index"] == 500
     assert problem.detail.startswith("Report 2 ")
-    assert [each.n for each in submissions_of(body(*good, numbered(4), *good), kind)] == [1004]
+    assert [submission.n for submission in submissions_of(body(*good, numbered(4), *good), kind)] == [1004]
 
 
 def test_equal_headers_save_no_check_of_length_digest_or_pane():
-    one = encode(WEB.digest, PANE, numbered(1))
+    first_frame = encode(WEB.digest, PANE, numbered(1))
     for other, status in (
-        (one + b"x", 400),
-        (one[:-1], 400),
+        (first_frame + b"x", 400),
+        (first_frame[:-1], 400),
         (encode(WEB.digest, PANE - 20, numbered(1)), 409),
         (encode(b"nobody!!", PANE, numbered(1)), 400),
-        (one[:38] + b"\1" + one[39:], 400),  # the last field of the header
+        (first_frame[:38] + b"\1" + first_frame[39:], 400),  # the last field of the header
     ):
-        problem = refusal(one * 3 + other)
-        assert (problem.status, problem.more["index"]) == (status, 4 if len(other) > len(one) else 3)
+        problem = refusal(first_frame * 3 + other)
+        assert problem.status == status
+        assert problem.more["index"] == (4 if len(other) > len(first_frame) else 3)
 
 
 @given(st.binary(max_size=300), st.sampled_from([FRAMES, JSON]))
@@ -199,7 +205,7 @@ def test_any_body_is_read_or_refused(body, kind):
     except Problem:
         refusal(GOOD + body if kind == FRAMES else b"[" + TEXT + body, kind)
     else:
-        assert [each.n for each in submissions] == [2]
+        assert [submission.n for submission in submissions] == [2]
 
 
 @given(st.lists(st.integers(0, 4), max_size=4), st.binary(max_size=60))
@@ -212,16 +218,16 @@ def test_frames_are_split_by_the_lengths_in_their_headers(sizes, rest):
     assert len(parts) <= len(originals) + 1
 
 
-def reason(versions, pane, at):
-    text = untimely(versions, pane, at)
+def reason(versions, pane, moment):
+    text = untimely(versions, pane, moment)
     return text and text[0]
 
 
 def test_the_gateway_and_the_log_agree_on_late_and_future_reports():
     web, app = Versions.of(WEB), Versions.of(APP)
-    last = 1000 * (PANE + 10 + WEB.lateness)
-    assert untimely(web, PANE, last) is None
-    assert reason(web, PANE, last + 1) == LATE
+    last_moment = 1000 * (PANE + 10 + WEB.lateness)
+    assert untimely(web, PANE, last_moment) is None
+    assert reason(web, PANE, last_moment + 1) == LATE
     assert untimely(web, PANE, 1000 * (PANE - WEB.skew)) is None
     assert reason(web, PANE, 1000 * (PANE - WEB.skew) - 1) == FUTURE
     assert untimely(app, APP.starts, 1000 * APP.starts) is None
@@ -234,13 +240,13 @@ def test_the_gateway_and_the_log_agree_on_late_and_future_reports():
 
 def test_each_pane_is_judged_by_the_version_that_applies_to_it():
     patient = replace(WEB, lateness=60)
-    first, end = PANE + 100, PANE + 200
-    versions = Versions((Version(PANE, WEB), Version(first, patient), Version(end, patient, retired=True)))
+    first_pane, end = PANE + 100, PANE + 200
+    versions = Versions((Version(PANE, WEB), Version(first_pane, patient), Version(end, patient, retired=True)))
     assert reason(versions, PANE - 10, AT) == UNKNOWN
-    assert untimely(versions, first - 10, 1000 * (first + WEB.lateness)) is None
-    assert reason(versions, first - 10, 1000 * (first + WEB.lateness) + 1) == LATE
-    assert untimely(versions, first, 1000 * (first + 70)) is None
-    assert reason(versions, first, 1000 * (first + 70) + 1) == LATE
+    assert untimely(versions, first_pane - 10, 1000 * (first_pane + WEB.lateness)) is None
+    assert reason(versions, first_pane - 10, 1000 * (first_pane + WEB.lateness) + 1) == LATE
+    assert untimely(versions, first_pane, 1000 * (first_pane + 70)) is None
+    assert reason(versions, first_pane, 1000 * (first_pane + 70) + 1) == LATE
     assert untimely(versions, end - 10, 1000 * end) is None
     assert reason(versions, end, 1000 * end) == STALE
     assert reason(None, PANE, AT) == UNKNOWN
@@ -250,13 +256,15 @@ def test_each_pane_is_judged_by_the_version_that_applies_to_it():
         body = encode(WEB.digest, pane, numbered(1))
         with pytest.raises(Problem) as error:
             read(body, FRAMES, definitions, 1000 * pane, 1 << 20)
-        assert (error.value.status, error.value.more) == (status, {"reason": cause, "index": 0})
-    [batch] = read(encode(WEB.digest, first, numbered(1)), FRAMES, definitions, 1000 * first, 1 << 20)
-    assert (batch.query, batch.closes) == (patient, 1000 * (first + 70))
+        assert error.value.status == status
+        assert error.value.more == {"reason": cause, "index": 0}
+    [batch] = read(encode(WEB.digest, first_pane, numbered(1)), FRAMES, definitions, 1000 * first_pane, 1 << 20)
+    assert batch.query == patient
+    assert batch.closes == 1000 * (first_pane + 70)
 
 
-def names(definitions, now):
-    return [(query["name"], query["digest"]) for query in orjson.loads(definitions.listing(now))["queries"]]
+def names(definitions, moment):
+    return [(query["name"], query["digest"]) for query in orjson.loads(definitions.listing(moment))["queries"]]
 
 
 class Topic:
@@ -265,9 +273,9 @@ class Topic:
     def __init__(self):
         self.on_change, self.age, self.records = [], 0.0, []
 
-    def append(self, at, retire=(), **queries):
+    def append(self, moment, retire=(), **queries):
         writes = catalog.changes(File(queries), catalog.read(self.records), retire, f"{len(self.records):016x}")
-        self.say(*(catalog.TopicRecord(key, value, 1000 * at) for key, value in writes.writes))
+        self.say(*(catalog.TopicRecord(key, value, 1000 * moment) for key, value in writes.writes))
 
     def say(self, *records):
         self.records += records
@@ -286,10 +294,10 @@ def test_the_file_applies_only_while_the_topic_is_empty(tmp_path):
 
     larger = make_query(name="web", domain=4, oracle="grr")
     topic.append(PANE + 100, web=larger)
-    first = active.value.versions[larger.digest].first
-    assert first > PANE + 100
-    assert names(active.value, first - 1) == [("web", WEB.digest.hex())]
-    assert names(active.value, first) == [("web", larger.digest.hex())]
+    first_pane = active.value.versions[larger.digest].first
+    assert first_pane > PANE + 100
+    assert names(active.value, first_pane - 1) == [("web", WEB.digest.hex())]
+    assert names(active.value, first_pane) == [("web", larger.digest.hex())]
     assert set(active.value.versions) == {WEB.digest, larger.digest}  # earlier panes of the old one still come
 
     topic.append(PANE + 900, retire=["web"], app=APP)
@@ -339,13 +347,13 @@ def test_an_answer_waits_for_the_definitions_only_if_they_are_old(monkeypatch):
 
 
 @given(st.binary(max_size=5000), st.integers(0, 5000))
-def test_a_compressed_body_is_read_if_it_fits_and_refused_otherwise(body, most):
+def test_a_compressed_body_is_read_if_it_fits_and_refused_otherwise(body, maximum):
     data = gzip.compress(body)
-    if len(body) <= most:
-        assert inflate(data, most) == body
+    if len(body) <= maximum:
+        assert inflate(data, maximum) == body
     else:
         with pytest.raises(Problem) as error:
-            inflate(data, most)
+            inflate(data, maximum)
         assert error.value.status == 413
 
 
@@ -427,7 +435,8 @@ def test_short_reports_are_sorted_by_value_and_all_orders_of_values_have_the_sam
     """A chi-square test of the 24 orders of four values. It fails once in a million runs of a correct gateway."""
     from scipy.stats import chi2
 
-    words, n = np.array([5, 300, 0, 5, 65_535, 5], "<u2"), 6_000
+    words = np.array([5, 300, 0, 5, 65_535, 5], "<u2")
+    n = 6_000
     counts = Counter()
     for _ in range(n):
         result = shuffle_rows(words.view(np.uint8).reshape(-1, 2)).view("<u2").ravel().tolist()
@@ -481,13 +490,13 @@ def test_all_orders_of_wide_reports_have_the_same_probability():
 class Waits:
     """An intake on a loop whose time a test sets. `sent` has the sizes of the buffers and the times of sending."""
 
-    def __init__(self, least, lateness=30, linger=0.05, now=PANE + 1.0):
+    def __init__(self, minimum, lateness=30, linger=0.05, now=PANE + 1.0):
         self.query = replace(WEB, lateness=lateness)
         self.began, self.now, self.sent, self.small = now, now, [], 0
         self.timers = []
         loop = asyncio.get_running_loop()
         intake_loop = SimpleNamespace(
-            call_later=lambda wait, work, *of: self.call_at(self.now + wait, work, *of),
+            call_later=lambda wait, work, *arguments_of_call: self.call_at(self.now + wait, work, *arguments_of_call),
             call_at=self.call_at,
             time=lambda: self.now,
             create_future=loop.create_future,
@@ -496,12 +505,12 @@ class Waits:
         definitions = SimpleNamespace(
             value=ServedDefinitions({WEB.digest: Versions.of(self.query)}), read_lately=self.nothing
         )
-        self.intake = Intake(self, definitions, 1 << 20, linger, lambda: self.now, least)
+        self.intake = Intake(self, definitions, 1 << 20, linger, lambda: self.now, minimum)
         self.intake._loop = intake_loop
         self.intake.on_small_mix = self.count_small
 
-    def call_at(self, at, work, *arguments):
-        timer = SimpleNamespace(at=at, run=lambda: work(*arguments), cancel=lambda: self.timers.remove(timer))
+    def call_at(self, moment, work, *arguments):
+        timer = SimpleNamespace(at=moment, run=lambda: work(*arguments), cancel=lambda: self.timers.remove(timer))
         self.timers.append(timer)
         return timer
 
@@ -518,13 +527,13 @@ class Waits:
 
     async def until(self, seconds):
         while due := [timer for timer in self.timers if timer.at <= self.began + seconds]:
-            first = min(due, key=lambda timer: timer.at)
-            self.now = first.at
-            self.timers.remove(first)
-            self.timers.append(first)  # as a timer that runs may still be cancelled
-            first.run()
-            if first in self.timers:
-                self.timers.remove(first)
+            first_timer = min(due, key=lambda timer: timer.at)
+            self.now = first_timer.at
+            self.timers.remove(first_timer)
+            self.timers.append(first_timer)  # as a timer that runs may still be cancelled
+            first_timer.run()
+            if first_timer in self.timers:
+                self.timers.remove(first_timer)
             await self.work()
         self.now = self.began + seconds
         await self.work()
@@ -533,8 +542,8 @@ class Waits:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    async def send(self, n, at):
-        await self.until(at)
+    async def send(self, n, moment):
+        await self.until(moment)
         rows = (np.arange(n) % 3).astype(np.uint8).reshape(-1, 1)
         closes = Versions.of(self.query).closes_after(PANE)
         task = asyncio.create_task(self.intake.mix([Submission(self.query, PANE, rows, closes)]))
@@ -543,7 +552,7 @@ class Waits:
 
 
 @pytest.mark.parametrize(
-    ("least", "lateness", "arrivals", "sent", "small"),
+    ("minimum", "lateness", "arrivals", "sent", "small"),
     [
         (1, 30, [(1, 0), (1, 0.03), (1, 1)], [(2, 0.05), (1, 1.05)], 0),
         (3, 30, [(1, 0), (1, 1), (1, 2), (1, 2.01)], [(3, 2), (1, 12.01)], 1),
@@ -554,13 +563,14 @@ class Waits:
         (3, 6, [(1, 11)], [(1, 13)], 1),  # the pane closes at 15, so half of the rest
     ],
 )
-def test_a_buffer_waits_for_its_least_number_of_reports_within_limits(least, lateness, arrivals, sent, small):
+def test_a_buffer_waits_for_its_least_number_of_reports_within_limits(minimum, lateness, arrivals, sent, small):
     async def run():
-        waits = Waits(least, lateness)
-        tasks = [await waits.send(n, at) for n, at in arrivals]
+        waits = Waits(minimum, lateness)
+        tasks = [await waits.send(n, moment) for n, moment in arrivals]
         await waits.until(40)
         await asyncio.gather(*tasks)
-        assert (waits.sent, waits.small) == (sent, small)
+        assert waits.sent == sent
+        assert waits.small == small
 
     asyncio.run(run())
 
@@ -573,7 +583,8 @@ def test_a_gateway_that_ends_sends_buffers_that_wait_and_counts_them():
         tasks.append(await waits.send(1, 1))
         await waits.until(1)
         await asyncio.gather(*tasks)
-        assert (waits.sent, waits.small) == ([(3, 1), (1, 1)], 2)
+        assert waits.sent == [(3, 1), (1, 1)]
+        assert waits.small == 2
 
     asyncio.run(run())
 
@@ -644,10 +655,10 @@ def test_a_short_lived_token_with_a_changed_byte_is_refused(data):
     line = f"hbs1.my.site.100.{'ab' * 16}"
     token = f"{line}.{hmac.new(account.keys[0], line.encode(), sha256).hexdigest()}"
     assert tokens.caller(f"Bearer {token}", 0).account is account
-    at = data.draw(st.integers(0, len(token) - 1))
-    other = data.draw(st.characters(codec="ascii", exclude_characters=token[at] + " \r\n\t"))
+    position = data.draw(st.integers(0, len(token) - 1))
+    character = data.draw(st.characters(codec="ascii", exclude_characters=token[position] + " \r\n\t"))
     with pytest.raises(Problem) as error:
-        tokens.caller(f"Bearer {token[:at]}{other}{token[at + 1 :]}", 0)
+        tokens.caller(f"Bearer {token[:position]}{character}{token[position + 1 :]}", 0)
     assert error.value.status == 401
 
 
@@ -709,7 +720,8 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
         assert token.main([*arguments]) == 0
         return capsys.readouterr()
 
-    plain, key = made("--name", "app"), made("--name", "my.site", "--key")
+    plain = made("--name", "app")
+    key = made("--name", "my.site", "--key")
     tokens = file(tmp_path, plain.out + key.err)
     assert tokens.caller(f"Bearer {plain.err.strip()}", 0).account.name == "app"
     (tmp_path / "site.key").write_text(key.out)
@@ -719,16 +731,17 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
         tokens.caller(f"Bearer {short}", time.time() + 61)
     assert token.main(["--name", "app", "--sign", str(tmp_path / "tokens.toml")]) == 2
     assert "has no key" in capsys.readouterr().err
-    for wrong in (["--name", "a b"], ["--name", "app", "--for", "soon"], []):
+    for wrong_value in (["--name", "a b"], ["--name", "app", "--for", "soon"], []):
         with pytest.raises(SystemExit) as ending:
-            token.main(wrong)
+            token.main(wrong_value)
         assert ending.value.code == 2
 
 
 @pytest.mark.parametrize(("mode", "readable"), [(0o644, True), (0o640, True), (0o600, False)])
 def test_the_command_warns_of_a_secret_in_a_file_that_others_can_read(mode, readable, tmp_path):
     """As in `hubbub gateway token --name site --key > site.key 2> tokens.toml`."""
-    key, lines = tmp_path / "site.key", tmp_path / "tokens.toml"
+    key = tmp_path / "site.key"
+    lines = tmp_path / "tokens.toml"
     for path in (key, lines):
         path.touch()
         path.chmod(mode)
@@ -795,24 +808,27 @@ def test_it_runs_on_libuv_if_that_is_installed(has_libuv, monkeypatch):
 
 
 def test_a_quota_is_for_a_name_and_a_pane_and_refunds_unacknowledged_reports():
-    quotas, caller = Quotas(), Caller(Account("app", quota=10))
-    first = quotas.take(caller, [submission(6)], PANE)
+    quotas = Quotas()
+    caller = Caller(Account("app", quota=10))
+    first_receipt = quotas.take(caller, [submission(6)], PANE)
     with pytest.raises(Problem) as error:
         quotas.take(caller, [submission(2, PANE + 10), submission(5)], PANE + 4)
-    assert (error.value.status, error.value.more["reason"]) == (429, "quota")
+    assert error.value.status == 429
+    assert error.value.more["reason"] == "quota"
     assert "Retry-After" not in error.value.headers  # waiting never helps a pane
     assert error.value.more["counted"] == "none"
     assert "next pane has room" in error.value.detail
     quotas.take(caller, [submission(10, PANE + 10)], PANE)
     quotas.take(caller, [submission(4)], PANE)
-    quotas.give_back(first)
+    quotas.give_back(first_receipt)
     quotas.take(caller, [submission(6)], PANE)
     quotas.take(Caller(Account("another", quota=10)), [submission(10)], PANE)
     quotas.take(Caller(ANYBODY), [submission(1000)], PANE)
 
 
 def test_a_short_lived_token_has_a_quota_of_its_own_within_that_of_its_key():
-    quotas, account = Quotas(), Account("site", keys=(b"",), quota=5, each=2)
+    quotas = Quotas()
+    account = Account("site", keys=(b"",), quota=5, each=2)
     for salt in ("one", "two"):
         quotas.take(Caller(account, salt), [submission(2)], PANE)
         with pytest.raises(Problem, match="of this token"):
@@ -822,40 +838,42 @@ def test_a_short_lived_token_has_a_quota_of_its_own_within_that_of_its_key():
         quotas.take(Caller(account, "four"), [submission(1)], PANE)
 
 
-def open_panes(now, queries=DEFINITIONS):
-    return queries.open_panes(now)
+def open_panes(moment, queries=DEFINITIONS):
+    return queries.open_panes(moment)
 
 
 def test_the_open_panes_are_those_whose_reports_count_now():
-    for now in (PANE, PANE + 3.5, PANE + 9.999, APP.until - 15, APP.until + WEB.lateness):
+    for moment in (PANE, PANE + 3.5, PANE + 9.999, APP.until - 15, APP.until + WEB.lateness):
         expected = {
             (query.digest, pane)
             for query in QUERIES.values()
-            for pane in range(int(now) // 10 * 10 - 600, int(now) + 600, 10)
-            if untimely(Versions.of(query), pane, int(1000 * now)) is None
+            for pane in range(int(moment) // 10 * 10 - 600, int(moment) + 600, 10)
+            if untimely(Versions.of(query), pane, int(1000 * moment)) is None
         }
-        assert set(DEFINITIONS.open_panes(now)) == expected
-        assert len(list(DEFINITIONS.open_panes(now))) == len(expected)
+        assert set(DEFINITIONS.open_panes(moment)) == expected
+        assert len(list(DEFINITIONS.open_panes(moment))) == len(expected)
 
 
 def test_a_caller_without_room_in_any_open_pane_is_known_before_its_body_is_read():
     only = ServedDefinitions.of({"web": WEB})
-    quotas, account = Quotas(), Account("site", keys=(b"",), quota=1000, each=3)
+    quotas = Quotas()
+    account = Account("site", keys=(b"",), quota=1000, each=3)
     greedy, honest, free = Caller(account, "one"), Caller(account, "two"), Caller(Account("free"))
     panes = [pane for _, pane in open_panes(PANE, only)]
     for pane in panes[1:]:
         quotas.take(greedy, [submission(3, pane)], PANE)
     quotas.check_room(greedy, open_panes(PANE, only), PANE)
-    last = quotas.take(greedy, [submission(3, panes[0])], PANE)
+    last_receipt = quotas.take(greedy, [submission(3, panes[0])], PANE)
     with pytest.raises(Problem):
         quotas.check_room(greedy, open_panes(PANE, only), PANE)
     for _ in range(2):
         with pytest.raises(Problem, match="next pane has room") as error:
             quotas.check_room(greedy, open_panes(PANE + 1, only), PANE + 1)
-        assert (error.value.status, error.value.more) == (429, {"reason": "quota", "counted": "none"})
+        assert error.value.status == 429
+        assert error.value.more == {"reason": "quota", "counted": "none"}
         for caller in (honest, free):
             quotas.check_room(caller, open_panes(PANE + 1, only), PANE + 1)
-    quotas.give_back(last)
+    quotas.give_back(last_receipt)
     quotas.check_room(greedy, open_panes(PANE + 1, only), PANE + 1)
     quotas.take(greedy, [submission(3, panes[0])], PANE + 1)
     opens = panes[-1] + WEB.pane - WEB.skew
@@ -865,7 +883,8 @@ def test_a_caller_without_room_in_any_open_pane_is_known_before_its_body_is_read
 
 
 def test_a_name_without_room_stops_all_its_short_lived_tokens():
-    quotas, account = Quotas(), Account("site", keys=(b"",), quota=4)
+    quotas = Quotas()
+    account = Account("site", keys=(b"",), quota=4)
     quotas.take(Caller(account, "one"), [submission(4)], PANE)
     with pytest.raises(Problem, match="quota"):
         quotas.check_room(Caller(account, "two"), [(WEB.digest, PANE)], PANE)
@@ -886,20 +905,23 @@ def test_refused_quotas_are_counted_by_token_and_query_in_bounded_series(monkeyp
 
 
 def test_work_is_paid_for_by_the_second_and_one_body_may_take_more():
-    now = [0.0]
-    work = Work(100, lambda: now[0])
-    one, two = Caller(Account("site"), "one"), Caller(Account("site"), "two")
-    work.check(one)
-    work.charge(one, 300)
+    moment = [0.0]
+    work = Work(100, lambda: moment[0])
+    first_caller = Caller(Account("site"), "one")
+    second_caller = Caller(Account("site"), "two")
+    work.check(first_caller)
+    work.charge(first_caller, 300)
     with pytest.raises(Problem) as error:
-        work.check(one)
-    assert (error.value.status, error.value.more["reason"], error.value.headers["Retry-After"]) == (429, "work", "3")
-    work.check(two)
-    now[0] = 2.0
+        work.check(first_caller)
+    assert error.value.status == 429
+    assert error.value.more["reason"] == "work"
+    assert error.value.headers["Retry-After"] == "3"
+    work.check(second_caller)
+    moment[0] = 2.0
     with pytest.raises(Problem):
-        work.check(one)
-    now[0] = 2.1
-    work.check(one)
+        work.check(first_caller)
+    moment[0] = 2.1
+    work.check(first_caller)
 
 
 class Turns:
@@ -948,7 +970,7 @@ def test_a_caller_who_spends_its_work_stops_nobody_else():
         refusals = [answer for answer in answers if isinstance(answer, Problem)]
         assert 17 <= len(refusals) < 20
         assert {problem.more["reason"] for problem in refusals} == {"work"}
-        assert [each.n for each in await turns.decode(900, "honest")] == [900]
+        assert [submission.n for submission in await turns.decode(900, "honest")] == [900]
 
     asyncio.run(run())
 
@@ -967,21 +989,22 @@ def test_work_is_charged_for_bodies_that_are_refused_too():
 
 
 def test_counts_of_closed_panes_are_forgotten():
-    quotas, caller = Quotas(), Caller(Account("app", quota=10))
+    quotas = Quotas()
+    caller = Caller(Account("app", quota=10))
     for pane in range(PANE, PANE + 10_000, 10):
         quotas.take(caller, [submission(10, pane)], pane)
         quotas.take_ids([(submission(1, pane), 0)])
     assert len(quotas._reports) == len(quotas._ids) <= 5
 
 
-def keyed(at, *partitions):
-    return [(at, partition) for partition in partitions]
+def keyed(entry, *partitions):
+    return [(entry, partition) for partition in partitions]
 
 
 def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
     quotas = Quotas()
-    most = WEB.max_ids // SHARE
-    quotas.take_ids(keyed(submission(1), *[0] * most, *[1] * (most - 1)))
+    maximum = WEB.max_ids // SHARE
+    quotas.take_ids(keyed(submission(1), *[0] * maximum, *[1] * (maximum - 1)))
     with pytest.raises(Problem) as error:
         quotas.take_ids(keyed(submission(1), 1, 0))
     assert error.value.status == 429
@@ -990,11 +1013,12 @@ def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
 
 
 def test_a_request_that_has_too_many_ids_for_one_pane_takes_none_of_another():
-    quotas, most = Quotas(), WEB.max_ids // SHARE
-    quotas.take_ids(keyed(submission(1, PANE + 10), *[0] * most))
+    quotas = Quotas()
+    maximum = WEB.max_ids // SHARE
+    quotas.take_ids(keyed(submission(1, PANE + 10), *[0] * maximum))
     with pytest.raises(Problem):
         quotas.take_ids(keyed(submission(1), 0) + keyed(submission(1, PANE + 10), 0))
-    quotas.take_ids(keyed(submission(1), *[0] * most))
+    quotas.take_ids(keyed(submission(1), *[0] * maximum))
 
 
 def test_an_address_has_a_rate_of_requests_and_waits_after_it():
@@ -1017,7 +1041,8 @@ def test_a_clock_that_is_set_back_stops_no_address():
 
 
 def test_a_clock_that_is_set_back_forgets_closed_panes_as_before():
-    quotas, caller = Quotas(), Caller(Account("app", quota=10))
+    quotas = Quotas()
+    caller = Caller(Account("app", quota=10))
     quotas.take(caller, [submission(10, PANE + 36_000)], PANE + 36_000)
     for pane in range(PANE, PANE + 10_000, 10):
         quotas.take(caller, [submission(10, pane)], pane)
@@ -1099,7 +1124,7 @@ def test_every_listed_query_fits_the_description():
     validator.validate(listing)
     properties = schemas["query"]["properties"].keys()
     without_pairs = properties - {"pairs"}  # tests/unit/test_pairs.py lists a query with pairs
-    assert {key for query in listing["queries"] for key in query} == without_pairs
+    assert set(chain.from_iterable(listing["queries"])) == without_pairs
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))

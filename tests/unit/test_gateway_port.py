@@ -81,11 +81,11 @@ def test_the_short_path_gives_the_answers_of_the_routes(name, origins):
         for direct in (None, running.direct):
             async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=direct) as address:
                 answers.append(await answer(address, head, body))
-        by_route, short = answers
-        assert by_route == short
-        assert "server" not in short[1]
-        assert short[1]["x-content-type-options"] == "nosniff"
-        status = short[0].split()[1]
+        by_route, short_answers = answers
+        assert by_route == short_answers
+        assert "server" not in short_answers[1]
+        assert short_answers[1]["x-content-type-options"] == "nosniff"
+        status = short_answers[0].split()[1]
         assert running.metrics.registry.get_sample_value(
             "hubbub_gateway_requests_total", {"route": "/v1/reports", "status": status}
         ) == len(answers)
@@ -116,7 +116,9 @@ def test_an_older_client_is_answered_in_its_version(version, head):
         running = gateway()
         async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=running.direct) as address:
             line, headers, content, has_date, is_open = await answer(address, BINARY + head, BODY, version)
-            assert (line, content, has_date) == (f"HTTP/{version} 202 Accepted", b'{"accepted":3}', True)
+            assert line == f"HTTP/{version} 202 Accepted"
+            assert content == b'{"accepted":3}'
+            assert has_date is True
             assert is_open == (version == "1.1" or bool(head))
             assert headers.get("connection") == ("keep-alive" if head else None)
 
@@ -128,14 +130,16 @@ def test_a_client_that_waits_before_the_body_gets_100_continue():
         running = gateway()
         async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=running.direct) as address:
             line, _, content, _, _ = await answer(address, BINARY + "Expect: 100-continue\r\n", BODY)
-            assert (line, content) == ("HTTP/1.1 202 Accepted", b'{"accepted":3}')
+            assert line == "HTTP/1.1 202 Accepted"
+            assert content == b'{"accepted":3}'
 
     asyncio.run(run())
 
 
 def test_a_client_that_leaves_before_the_answer_does_no_harm(caplog):
     async def run():
-        waiting, go = asyncio.Event(), asyncio.Event()
+        waiting = asyncio.Event()
+        go = asyncio.Event()
 
         async def mix(_):
             waiting.set()
@@ -218,7 +222,9 @@ def test_a_caller_without_room_is_refused_before_its_body_comes():
             for key, length in (("", 1 << 16), ("Idempotency-Key: 0123456789abcdef\r\n", 100)):
                 reader, writer = await begin(address, by(greedy) + key, length)
                 status, headers, problem = await refusal(reader)
-                assert (status, problem["reason"], problem["counted"]) == (429, "quota", "none")
+                assert status == 429
+                assert problem["reason"] == "quota"
+                assert problem["counted"] == "none"
                 assert "retry-after" not in headers
                 writer.close()
             assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
@@ -235,7 +241,8 @@ def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, mo
 
     async def run():
         accounts = [Account("site", keys=(KEY,)), Account("app", hashes=(sha256(b"app").digest(),))]
-        gateway_here, greedy = gateway(tokens=accounts), site_token()
+        gateway_here = gateway(tokens=accounts)
+        greedy = site_token()
         honest = site_token() if same_name else "app"
         async with server.serving(
             gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
@@ -246,7 +253,9 @@ def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, mo
                 reader, writer = await begin(address, by(greedy), 50_000, bytes(40_000))
                 writers.append(writer)
                 status, headers, problem = await refusal(reader)
-                assert (status, problem["reason"], problem["counted"]) == (429, "memory", "none")
+                assert status == 429
+                assert problem["reason"] == "memory"
+                assert problem["counted"] == "none"
                 assert headers["retry-after"] == "1"
                 assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
             for writer in writers:
@@ -273,9 +282,9 @@ def test_other_requests_are_answered_while_a_long_body_is_decoded(monkeypatch):
                 order.append(len(body))
                 assert line.endswith("202 Accepted")
 
-            long = asyncio.create_task(send("Content-Type: application/json\r\n", body))
+            long_task = asyncio.create_task(send("Content-Type: application/json\r\n", body))
             await until(lambda: gateway_here._bodies.held == len(body))
-            await asyncio.gather(long, send(BINARY, BODY))
+            await asyncio.gather(long_task, send(BINARY, BODY))
             assert order == [len(BODY), len(body)]
 
     asyncio.run(run())

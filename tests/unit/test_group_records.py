@@ -1,5 +1,7 @@
 """Groups: the records of a group are those of a query of its own, and the total is the sum of the groups shown."""
 
+from itertools import product
+
 import numpy as np
 import orjson
 import pytest
@@ -52,7 +54,7 @@ def answers_of(query, count, rng):
 def log_of(query, sizes, seed=1):
     """Return frames of (pane, group, reports). `sizes` has for each pane the number of reports of each group."""
     rng = np.random.default_rng(seed)
-    rows = [(PANE * at, group, n) for at, counts in enumerate(sizes) for group, n in enumerate(counts) if n]
+    rows = [(PANE * position, group, n) for position, counts in enumerate(sizes) for group, n in enumerate(counts) if n]
     return [(pane, group, answers_of(query, n, rng)) for pane, group, n in rows]
 
 
@@ -63,8 +65,12 @@ def counted(query, frames):
         rows = [(group, reports) for at, group, reports in frames if at == pane]
         tally = Tally.empty(query)
         batch = FrameBatch(
-            *(list(range(len(rows))), np.array([len(reports) for _, reports in rows]), None),
-            *(np.concatenate([reports for _, reports in rows]), len(rows), 0),
+            list(range(len(rows))),
+            np.array([len(reports) for _, reports in rows]),
+            None,
+            np.concatenate([reports for _, reports in rows]),
+            len(rows),
+            0,
             groups=np.array([group for group, _ in rows], np.uint8),
         )
         tally.add(query.oracle, batch, 10)
@@ -92,7 +98,8 @@ SIZES = [(30, 40, 12, 5), (25, 31, 0, 4), (8, 50, 7, 3), (40, 44, 13, 0), (2, 60
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_records_of_a_group_are_those_of_a_query_of_its_own(kind):
     """They are equal to the last bit, except for the group itself."""
-    query, alone = ask(**KINDS[kind]), ask(**KINDS[kind], groups=None)
+    query = ask(**KINDS[kind])
+    alone = ask(**KINDS[kind], groups=None)
     frames = log_of(query, SIZES)
     records = finals_of(Versions.of(query), counted(query, frames), 10 * PANE)
     for key, record in records.items():
@@ -121,14 +128,16 @@ def key_of(query, kind, end, group=None, attribute=None):
 
 @pytest.mark.parametrize("kind", ["values", "numbers", "smp", "spl"])
 def test_the_total_is_that_of_the_groups_that_are_shown(kind):
-    query, alone = ask(**KINDS[kind]), ask(**KINDS[kind], groups=None)
+    query = ask(**KINDS[kind])
+    alone = ask(**KINDS[kind], groups=None)
     frames = log_of(query, SIZES)
     records = finals_of(Versions.of(query), counted(query, frames), 10 * PANE)
     flags = set()
     for record in records.values():
         if record["group"] is not None or record["window"]["kind"] != "tumbling":
             continue
-        start, attribute = record["window"]["start"], record["attribute"]
+        start = record["window"]["start"]
+        attribute = record["attribute"]
         groups = {label: records.get(key_of(query, "tumbling", start + PANE, label, attribute)) for label in LABELS}
         visible = [number for number, label in enumerate(LABELS) if groups[label] and groups[label]["n"]]
         assert record["n"] == sum(groups[LABELS[number]]["n"] for number in visible)
@@ -136,13 +145,13 @@ def test_the_total_is_that_of_the_groups_that_are_shown(kind):
         if not visible:
             assert record["quality"]["flags"] == ["small"]
             continue
-        withheld = any(each and WITHHELD & {*each["quality"]["flags"]} for each in groups.values())
+        withheld = any(group and WITHHELD & {*group["quality"]["flags"]} for group in groups.values())
         assert ("partial_groups" in record["quality"]["flags"]) == withheld
         sum_of = counted(
             alone, [(start, 0, reports) for at, group, reports in frames if at == start and group in visible]
         )
         built = build(alone, Span(query.windows[0], start, start + PANE), sum_of[start]).records
-        [expected] = [each for each in map(orjson.loads, dict(built).values()) if each["attribute"] == attribute]
+        [expected] = [group for group in map(orjson.loads, dict(built).values()) if group["attribute"] == attribute]
         assert {name: record[name] for name in expected if name != "quality"} == {
             name: expected[name] for name in expected if name != "quality"
         }
@@ -166,27 +175,35 @@ def test_a_frame_that_comes_again_is_counted_in_its_group():
     batch = FrameBatch([0, 1, 2, 3], [20] * 4, ids, np.concatenate(pieces), 4, 0, np.array([0, 2, 2, 1], np.uint8))
     assert tally.add(query.oracle, batch, 10) == [2, 3]
     assert [(part.n, part.duplicates) for part in split(tally.snapshot(), query.oracle.state_size)] == [
-        *((20, 0), (0, 20), (20, 20), (0, 0)),
+        (20, 0),
+        (0, 20),
+        (20, 20),
+        (0, 0),
     ]
 
 
 def test_a_batch_of_nothing_but_frames_that_come_again_counts_nothing():
     query, rng = ask(), np.random.default_rng(3)
-    ids, groups = [b"12345678"], np.array([2], np.uint8)
+    ids = [b"12345678"]
+    groups = np.array([2], np.uint8)
     tally = Tally.empty(query)
     for offset in range(2):
         batch = FrameBatch([offset], [20], ids, answers_of(query, 20, rng), offset + 1, 0, groups)
         assert tally.add(query.oracle, batch, 10) == [0] * offset
-    assert (tally.n, tally.duplicates) == (20, 20)
+    assert tally.n == 20
+    assert tally.duplicates == 20
 
 
 def test_implausible_reports_are_those_of_their_group():
     query = ask(domain=100, oracle="oue")
-    wrong = np.array([[255] * 12 + [15]], np.uint8)
-    rows = [(0, 0, answers_of(query, 20, np.random.default_rng(1))), (0, 2, wrong), (0, 3, wrong)]
+    wrong_reports = np.array([[255] * 12 + [15]], np.uint8)
+    rows = [(0, 0, answers_of(query, 20, np.random.default_rng(1))), (0, 2, wrong_reports), (0, 3, wrong_reports)]
     [snapshot] = counted(query, rows).values()
     assert [(part.n, part.implausible) for part in split(snapshot, query.oracle.state_size)] == [
-        *((20, 0), (0, 0), (0, 1), (0, 1)),
+        (20, 0),
+        (0, 0),
+        (0, 1),
+        (0, 1),
     ]
 
 
@@ -214,20 +231,20 @@ def test_a_version_adds_groups_and_another_one_appends_values():
     plain, two, three = ask(groups=None), ask(groups={"platform": ["ios", "android"]}), ask()
     versions = versions_of(plain, two, three)
     rng = np.random.default_rng(2)
-    rows = [(PANE * at, group, answers_of(plain, 20, rng)) for at in range(6) for group in range(4)]
+    rows = [(PANE * number, group, answers_of(plain, 20, rng)) for number, group in product(range(6), range(4))]
     panes = {}
     for pane in range(0, 6 * PANE, PANE):
         panes |= counted(versions.at(pane).query, [row for row in rows if row[0] == pane])
     cells = plain.oracle.state_size
     lengths = [cells, cells, cells + 2 * (cells + 3), cells + 2 * (cells + 3), cells + 3 * (cells + 3)]
-    assert [len(panes[PANE * at].counts) for at in range(5)] == lengths
+    assert [len(panes[PANE * number].counts) for number in range(5)] == lengths
     records = finals_of(versions, panes, 10 * PANE)
     ns = {label: records[key_of(plain, "hopping", 60, label)]["n"] for label in (None, *LABELS)}
     assert ns == {None: 480, "(none)": 280, "ios": 80, "android": 80, "web": 40}
     assert {records[key_of(plain, "all", end)]["n"] for end in (10, 20, 30)} == {80, 160, 240}
-    first = records[key_of(plain, "tumbling", 10)]
-    assert "group" not in first
-    assert first == finals_of(Versions.of(plain), panes, PANE)[key_of(plain, "tumbling", 10)]
+    first_record = records[key_of(plain, "tumbling", 10)]
+    assert "group" not in first_record
+    assert first_record == finals_of(Versions.of(plain), panes, PANE)[key_of(plain, "tumbling", 10)]
 
 
 # --- weights ----------------------------------------------------------------------------------------------------------
@@ -253,9 +270,11 @@ def test_a_weighted_total_holds_the_groups_that_are_shown_and_have_a_weight():
                 assert share == pytest.approx(expected, abs=1e-6)
         assert [len(total["weighted"][column]) for column in ("stderr", "low", "high")] == [5, 5, 5]
         assert not any("weighted" in group for group in groups.values())
-    both, one = (records[key_of(query, "tumbling", end)]["weighted"] for end in (10, 20))
+    both, record_of_group = (records[key_of(query, "tumbling", end)]["weighted"] for end in (10, 20))
     assert both["n_effective"] == pytest.approx(1 / (0.28**2 / 300 + 0.72**2 / 900), rel=1e-6)
-    assert (both["weight"], one["weight"], one["n_effective"]) == (1, 0.28, 300)
+    assert both["weight"] == 1
+    assert record_of_group["weight"] == 0.28
+    assert record_of_group["n_effective"] == 300
 
 
 def test_a_total_without_a_weight_that_counts_is_null():
@@ -294,14 +313,14 @@ def test_errors_of_weighted_totals_are_right_if_response_differs_by_group():
 def alerts_of(query, sizes, law):
     """Return the kinds of the alerts of each window. `law` gives the value of all people of a pane and group."""
     rng, merger, results, kinds = np.random.default_rng(4), Merger(Versions.of(query), 1), ResultSequence(), []
-    for at, counts in enumerate(sizes):
+    for position, counts in enumerate(sizes):
         rows = [
-            (PANE * at, group, query.oracle.perturb(np.full(n, law(at, group)), rng))
+            (PANE * position, group, query.oracle.perturb(np.full(n, law(position, group)), rng))
             for group, n in enumerate(counts)
             if n
         ]
-        merger.take(PANE * at, 0, counted(query, rows)[PANE * at])
-        merger.mark(0, PANE * (at + 1))
+        merger.take(PANE * position, 0, counted(query, rows)[PANE * position])
+        merger.mark(0, PANE * (position + 1))
         kinds += [
             {orjson.loads(value)["kind"] for _, value in results.next(query, final).decision.alerts}
             for final in merger.finals()
@@ -324,7 +343,7 @@ def test_a_change_is_looked_for_only_between_windows_of_the_same_groups(answers)
 def test_blocks_of_different_groups_are_not_compared():
     """A long block in which the groups of its windows differ is no block of the total."""
     query = ask(epsilon=4.0, windows=["10s"], answers="fresh", budget=1e9)
-    sizes = [(0, 800, 800 if at % 2 else 5, 0) for at in range(24)]
+    sizes = [(0, 800, 800 if number % 2 else 5, 0) for number in range(24)]
     assert not any({"surge", "fade"} & kinds for kinds in alerts_of(query, sizes, lambda _, group: group))
 
 
@@ -334,7 +353,8 @@ def test_blocks_of_different_groups_are_not_compared():
 def test_provisional_records_end_at_the_marks_of_their_group():
     query = ask(windows=["10s", "1m"], crowd=20)
     frames = log_of(query, [(0, 25, 8, 0), (0, 30, 9, 0), (0, 7, 30, 0)])
-    merger, records = Merger(Versions.of(query), 1), {}
+    merger = Merger(Versions.of(query), 1)
+    records = {}
     for pane, snapshot in counted(query, frames).items():
         merger.take(pane, 0, snapshot)
         merger.mark(0, pane + PANE)

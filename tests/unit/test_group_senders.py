@@ -87,7 +87,8 @@ def test_publishers_put_reports_of_a_group(group, tmp_path):
         await publisher.put(PLAIN, rows(1), group=None)
         await publisher.close()
         kafka = Publisher(Kafka("127.0.0.1:9"), reports=2)
-        kafka._producer, kafka._send = object(), sent.append
+        kafka._producer = object()
+        kafka._send = sent.append
         await kafka.put(QUERY, rows(1, 2, 3), group=group)
         sent.extend(kafka._batches.rest())
 
@@ -114,18 +115,19 @@ def in_json(group=None, query=QUERY, pane=PANE, value=1):
 def test_a_body_gives_a_submission_for_each_group(kind):
     platforms = ["web", "ios", "tv", "web", None, "android", "ios", "web"]
     if kind == FRAMES:
-        numbers = [9 if each == "tv" else QUERY.groups.number(each) for each in platforms]
+        numbers = [9 if platform == "tv" else QUERY.groups.number(platform) for platform in platforms]
         body = b"".join(encode(QUERY.digest, PANE, rows(i % 5), group=group) for i, group in enumerate(numbers))
     else:
-        groups = [each and {"platform": each} for each in platforms]
+        groups = [platform and {"platform": platform} for platform in platforms]
         body = array(*(in_json(group, value=i % 5) for i, group in enumerate(groups)))
-    contents = [(each.group, each.reports[:, 0].tolist()) for each in submissions(body, kind)]
+    contents = [(submission.group, submission.reports[:, 0].tolist()) for submission in submissions(body, kind)]
     assert contents == [(3, [0, 3, 2]), (1, [1, 1]), (0, [2, 4]), (2, [0])]
 
 
 def test_one_json_frame_may_have_a_group():
     [submission] = submissions(in_json({"platform": "android"}), JSON)
-    assert (submission.group, submission.n) == (2, 1)
+    assert submission.group == 2
+    assert submission.n == 1
 
 
 @pytest.mark.parametrize("group", [{"platform": "ios"}, {"group": "group"}])
@@ -154,7 +156,7 @@ def test_the_version_of_the_pane_decides_which_values_exist():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "detail"),
+    ("wrong_group", "detail"),
     [
         (in_json({"os": "ios"}), "groups by platform"),
         (in_json({"platform": "ios"}, PLAIN), "the query has no groups"),
@@ -168,21 +170,23 @@ def test_the_version_of_the_pane_decides_which_values_exist():
         (in_json()[:-1] + b',"group":null}', ""),
     ],
 )
-def test_a_wrong_group_in_json_is_malformed_and_names_the_item(wrong, detail):
-    good = in_json({"platform": "ios"})
-    for body, index in ((wrong, 0), (array(good, in_json(), wrong, good), 2)):
+def test_a_wrong_group_in_json_is_malformed_and_names_the_item(wrong_group, detail):
+    good_body = in_json({"platform": "ios"})
+    for body, index in ((wrong_group, 0), (array(good_body, in_json(), wrong_group, good_body), 2)):
         with pytest.raises(Problem) as error:
             submissions(body, JSON)
         content = orjson.loads(error.value.body)
-        assert (content["status"], content["reason"], content["index"]) == (400, "malformed", index)
+        assert content["status"] == 400
+        assert content["reason"] == "malformed"
+        assert content["index"] == index
         assert detail in content["detail"]
 
 
 def test_a_number_above_255_is_malformed():
-    good = encode(QUERY.digest, PANE, rows(1), group=255)
-    wrong = good[:36] + b"\0\1" + good[38:]
+    good_frame = encode(QUERY.digest, PANE, rows(1), group=255)
+    wrong_group = good_frame[:36] + b"\0\1" + good_frame[38:]
     with pytest.raises(Problem) as error:
-        submissions(good + wrong)
+        submissions(good_frame + wrong_group)
     assert orjson.loads(error.value.body)["index"] == 1
 
 
@@ -193,10 +197,10 @@ def test_an_array_that_is_cut_or_nested_is_malformed(body):
 
 
 def test_the_array_of_a_frame_may_not_miss_its_last_brace():
-    whole = in_json({"platform": "ios"})
-    assert len(submissions(array(whole), JSON)) == 1
+    whole_body = in_json({"platform": "ios"})
+    assert len(submissions(array(whole_body), JSON)) == 1
     with pytest.raises(Problem):
-        submissions(array(whole[:-1]), JSON)
+        submissions(array(whole_body[:-1]), JSON)
 
 
 def test_a_request_with_a_key_has_ids_for_each_group_and_todays_ids_for_none():
@@ -234,7 +238,8 @@ def test_a_mixed_frame_is_of_one_group():
 
 
 def test_a_quota_is_for_all_groups_together():
-    quotas, caller = Quotas(), Caller(Account("app", quota=3))
+    quotas = Quotas()
+    caller = Caller(Account("app", quota=3))
     parts = submissions(b"".join(encode(QUERY.digest, PANE, rows(1), group=group) for group in (0, 1, 2)))
     assert len(quotas.take(caller, parts, AT / 1000)) == 3
     with pytest.raises(Problem, match="exhausted"):

@@ -76,9 +76,10 @@ def test_wrong_weights_are_refused(weights):
 
 
 def test_groups_need_the_same_values_and_a_level_between_0_and_1():
-    one, two = groups_of(100)[0], oracle("grr", epsilon=1.0, size=4)
-    other = two.estimate(two.zeros() + 30, 100)
+    first_estimate = groups_of(100)[0]
+    second_oracle = oracle("grr", epsilon=1.0, size=4)
+    other_estimate = second_oracle.estimate(second_oracle.zeros() + 30, 100)
     with pytest.raises(ParameterError):
-        weighted_total([one, other], [0.5, 0.5])
+        weighted_total([first_estimate, other_estimate], [0.5, 0.5])
     with pytest.raises(ParameterError):
-        weighted_total([one], [1.0], level=1.0)
+        weighted_total([first_estimate], [1.0], level=1.0)
