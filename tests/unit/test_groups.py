@@ -35,7 +35,9 @@ def query(**keys):
 
 def test_groups_have_numbers_from_their_place_in_the_list():
     groups = query(groups={"platform": PLATFORMS}).groups
-    assert (groups.name, groups.values, groups.count) == ("platform", tuple(PLATFORMS), 4)
+    assert groups.name == "platform"
+    assert groups.values == tuple(PLATFORMS)
+    assert groups.count == 4
     assert [groups.number(value) for value in [*PLATFORMS, "tv", "(none)"]] == [1, 2, 3, 0, 0]
     assert [groups.label(number) for number in range(4)] == ["(none)", *PLATFORMS]
     assert query().groups is query().weights is None
@@ -102,8 +104,8 @@ def file(**keys):
 def topic(*files):
     """Return the records of the topic after these files."""
     records = []
-    for number, each in enumerate(files):
-        update = changes(each, read(records), (), f"{number:016x}")
+    for number, file in enumerate(files):
+        update = changes(file, read(records), (), f"{number:016x}")
         assert not update.group_faults
         records += [TopicRecord(key, value, 10**9 + 10**6 * number) for key, value in update.writes]
     return records
@@ -111,9 +113,9 @@ def topic(*files):
 
 def test_a_definition_in_the_topic_holds_groups_and_weights():
     keys = {"groups": {"platform": PLATFORMS}, "weights": {"ios": 1.0}}
-    [before] = read(topic(file(**keys))).active.values()
-    assert before == query(**keys)
-    assert query_of("screens", dump(before)) == before
+    [earlier_values] = read(topic(file(**keys))).active.values()
+    assert earlier_values == query(**keys)
+    assert query_of("screens", dump(earlier_values)) == earlier_values
 
 
 def test_a_version_may_append_values_or_begin_with_groups():
@@ -136,23 +138,23 @@ def test_a_version_may_append_values_or_begin_with_groups():
 )
 def test_a_version_may_not_remove_reorder_or_rename(groups, fault):
     follower = SimpleNamespace(definitions=read(topic(file(groups={"platform": PLATFORMS}))))
-    after = file(**({} if groups is None else {"groups": groups}))
-    assert not changes(after, follower.definitions, (), "b" * 16).writes
+    later_file = file(**({} if groups is None else {"groups": groups}))
+    assert not changes(later_file, follower.definitions, (), "b" * 16).writes
     with pytest.raises(HubbubError, match=f"queries.screens: {fault}.*give the query another name") as error:
-        asyncio.run(Registrar("hubbub.toml", follower).register(after))
+        asyncio.run(Registrar("hubbub.toml", follower).register(later_file))
     assert error.value.exit_code == 2
 
 
 def test_a_new_digest_begins_with_any_groups():
-    other = file(groups={"os": ["web"]}, epsilon=2.0)
-    assert len(changes(other, read(topic(file(groups={"platform": PLATFORMS}))), (), "b" * 16).writes) == 1
+    other_file = file(groups={"os": ["web"]}, epsilon=2.0)
+    assert len(changes(other_file, read(topic(file(groups={"platform": PLATFORMS}))), (), "b" * 16).writes) == 1
 
 
 def test_a_retired_query_comes_back_with_its_groups_only():
-    before = topic(file(groups={"platform": PLATFORMS}))
+    earlier_topic = topic(file(groups={"platform": PLATFORMS}))
     site = File({"site": make_query(TABLE, name="site")})
-    update = changes(site, read(before), ["screens"], "b" * 16)
-    retired = read(before + [TopicRecord(key, value, 10**10) for key, value in update.writes])
+    update = changes(site, read(earlier_topic), ["screens"], "b" * 16)
+    retired = read(earlier_topic + [TopicRecord(key, value, 10**10) for key, value in update.writes])
     back = {"site": site.queries["site"], "screens": query()}
     assert list(changes(File(back), retired, (), "c" * 16).group_faults) == ["screens"]
 
@@ -164,12 +166,13 @@ DIGEST, PANE = QUERY.digest, 1000
 def test_a_binary_frame_has_the_number_of_its_group():
     data = encode(DIGEST, PANE, REPORTS, group=2)
     assert data[36:40] == b"\2\0\0\0"
-    assert (decode(data).group, header(data).group) == (2, 2)
+    assert decode(data).group == 2
+    assert header(data).group == 2
     other, reports = blank(DIGEST, PANE, 2, 1, group=2)
     reports[:] = REPORTS
     assert bytes(other) == data
     assert decode(with_id(data, b"12345678")).group == 2
-    assert [decode(each).group for each in frames(data + encode(DIGEST, PANE, REPORTS) + data)] == [2, 0, 2]
+    assert [decode(frame).group for frame in frames(data + encode(DIGEST, PANE, REPORTS) + data)] == [2, 0, 2]
 
 
 def test_a_frame_of_today_is_of_group_0():
@@ -223,7 +226,7 @@ def test_a_frame_in_json_names_its_group(groups, group, number):
 
 
 def test_a_number_that_the_query_does_not_have_counts_as_none():
-    assert [decode(encode(DIGEST, PANE, REPORTS, group=each)).group_in(QUERY.groups) for each in (3, 4, 255)] == [
+    assert [decode(encode(DIGEST, PANE, REPORTS, group=number)).group_in(QUERY.groups) for number in (3, 4, 255)] == [
         3,
         0,
         0,
@@ -251,7 +254,8 @@ def mixed_records(random, count):
     """Return records of all groups, forms and faults, of panes in which the groups differ."""
     records = []
     for offset in range(count):
-        pane, group = random.choice([1990, 2000]), random.choice([0, 0, 1, 1, 2, 3, 4, 255])
+        pane = random.choice([1990, 2000])
+        group = random.choice([0, 0, 1, 1, 2, 3, 4, 255])
         reports = REPORTS if random.random() < 0.9 else REPORTS + 7
         name = random.choice([None, (offset + 1).to_bytes(8, "little")])
         if random.random() < 0.8:
@@ -290,7 +294,8 @@ def test_batches_of_group_0_have_no_array():
     platforms = PaneBatch(QUERY, frames=frames, groups={0: 3}, clock=6).split_malformed()[0]
     assert platforms.groups.tolist() == [3, 0]
     both = platforms.merge(batch)
-    assert (both.offsets, both.groups.tolist()) == ([0, 1, 2, 3], [0, 0, 3, 0])
+    assert both.offsets == [0, 1, 2, 3]
+    assert both.groups.tolist() == [0, 0, 3, 0]
     assert batch.merge(batch).groups is None
     assert both.select(np.array([True, True, False, True])).groups is None
     assert both.select(np.array([True, False, True, False])).groups.tolist() == [0, 3]

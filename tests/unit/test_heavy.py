@@ -50,10 +50,10 @@ def rare_and_common(size, n):
 
 def at_the_threshold(size, n, count):
     """The largest number of values with exactly `count` reports, and one value with the others."""
-    own = np.zeros(size, np.int64)
-    own[: min(size - 1, n // (2 * count))] = count
-    own[-1] = n - own.sum()
-    return own
+    true_counts = np.zeros(size, np.int64)
+    true_counts[: min(size - 1, n // (2 * count))] = count
+    true_counts[-1] = n - true_counts.sum()
+    return true_counts
 
 
 CASES = {
@@ -71,11 +71,11 @@ CASES = {
 @pytest.mark.parametrize("name", ["grr", "oue", "olh"])
 def test_a_window_decides_a_wrong_value_as_rarely_as_stated(name, size, n, runs, case):
     o = oracle(name, epsilon=1.0, size=size)
-    own, threshold, most = CASES[case](size, n)
+    own, threshold, maximum = CASES[case](size, n)
     wrong = 0
     for estimate in windows(o, own, runs, seeded(name, size, case)):
         decided = Evidence(estimate, threshold, FAMILY_ERROR).decided
-        wrong += (own[decided] <= most).any()
+        wrong += (own[decided] <= maximum).any()
     assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
 
 
@@ -85,30 +85,32 @@ def test_a_window_decides_a_wrong_value_as_rarely_as_stated(name, size, n, runs,
 @pytest.mark.parametrize("name", ["grr", "oue", "olh", "hr", "ss"])
 def test_a_window_decides_a_wrong_value_as_rarely_as_stated_over_many_windows(name, epsilon, case):
     o = oracle(name, epsilon=epsilon, size=256)
-    own, threshold, most = CASES[case](256, 2_000)
+    own, threshold, maximum = CASES[case](256, 2_000)
     runs = 4_000
     wrong = 0
     for estimate in windows(o, own, runs, seeded(name, epsilon, case)):
-        wrong += (own[Evidence(estimate, threshold, FAMILY_ERROR).decided] <= most).any()
+        wrong += (own[Evidence(estimate, threshold, FAMILY_ERROR).decided] <= maximum).any()
     assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
 
 
 def test_the_family_error_is_used_up():
     """A procedure without any decision would pass the tests above."""
     o = oracle("oue", epsilon=1.0, size=1024)
-    own, runs = at_the_threshold(1024, 200_000, 200_000), 1_000
-    decisions = [Evidence(e).decided for e in windows(o, own, runs, seeded("used up"))]
-    wrong = sum(len(decided) > 1 for decided in decisions)
+    true_counts = at_the_threshold(1024, 200_000, 200_000)
+    runs = 1_000
+    decisions = [Evidence(e).decided for e in windows(o, true_counts, runs, seeded("used up"))]
+    wrong_count = sum(len(decided) > 1 for decided in decisions)
     assert all(1023 in decided for decided in decisions)
-    assert stats.binom.cdf(wrong, runs, 0.8 * FAMILY_ERROR) > FALSE_ALARM
+    assert stats.binom.cdf(wrong_count, runs, 0.8 * FAMILY_ERROR) > FALSE_ALARM
 
 
 def test_repeated_reports_add_no_certainty():
     """Ten panes of the same answers prove no more than one pane."""
     o = oracle("olh", epsilon=1.0, size=256)
-    own, runs = at_the_threshold(256, 2_000, 2_000), 400
+    true_counts = at_the_threshold(256, 2_000, 2_000)
+    runs = 400
     wrong = naive = 0
-    for e in windows(o, own, runs, seeded("repeated")):
+    for e in windows(o, true_counts, runs, seeded("repeated")):
         with_repeats = Estimate(e.shares, 20_000, o, n_independent=2_000)
         wrong += len(Evidence(with_repeats).decided) > 1
         naive += len(Evidence(replace(with_repeats, n_independent=20_000)).decided) > 1
@@ -153,11 +155,11 @@ def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prio
     listed = hits = true = 0.0
     variance = spread = expected_hits = said_all = 0.0
     for _ in range(60):
-        own = rng.choice(len(prior), o.size, p=prior)
-        e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
+        own_values = rng.choice(len(prior), o.size, p=prior)
+        e = Estimate(o.shares(rng.binomial(own_values, o.p) + rng.binomial(n - own_values, o.q), n), n, o)
         posterior = Exact(e, prior)
         hitters = heavy_hitters(e, threshold=threshold, posterior=posterior)
-        heavy = own > n * hitters.threshold
+        heavy = own_values > n * hitters.threshold
         likely = posterior.above(hitters.threshold)
         assert np.array_equal(hitters.probabilities, likely[hitters.positions])
         listed += len(hitters)
@@ -289,10 +291,10 @@ def test_a_list_follows_its_rule_in_every_order_of_the_domain(e, threshold, rand
 def test_a_list_of_sparse_counts_names_no_false_value_more_often_than_stated():
     """With grr, epsilon 8 and 300 equal values, the rule of the papers lists a false value in most windows."""
     o, rng, runs = oracle("grr", epsilon=8.0, size=300), seeded("sparse"), 200
-    own = np.zeros(300, int)
-    own[0] = 300
+    true_counts = np.zeros(300, int)
+    true_counts[0] = 300
     wrong = {"decided": 0, "paper": 0}
-    for e in windows(o, own, runs, rng):
+    for e in windows(o, true_counts, runs, rng):
         for rule in wrong:
             wrong[rule] += bool((heavy_hitters(e, rule=rule).positions != 0).any())
     assert wrong["decided"] <= stats.binom.ppf(1 - FALSE_ALARM, runs, 0.05)
@@ -315,12 +317,12 @@ def test_a_threshold_is_significance_a_share_or_a_count():
     assert heavy_hitters(e, threshold=0.2).threshold == heavy_hitters(e, threshold=200).threshold == 0.2
     assert heavy_hitters(e, threshold=Threshold("count", 200)).threshold == 0.2
     assert len(heavy_hitters(e, threshold=1_000_000)) == 0
-    for wrong in ("often", -0.1, float("nan"), float("inf")):
+    for wrong_value in ("often", -0.1, float("nan"), float("inf")):
         with pytest.raises(ParameterError, match="threshold"):
-            heavy_hitters(e, threshold=wrong)
-    for wrong in (0.0, 1.0):
+            heavy_hitters(e, threshold=wrong_value)
+    for wrong_value in (0.0, 1.0):
         with pytest.raises(ParameterError, match="family_error"):
-            heavy_hitters(e, family_error=wrong)
+            heavy_hitters(e, family_error=wrong_value)
     with pytest.raises(ParameterError, match="must have shape"):
         heavy_hitters(e, [0.1, 0.2])
 
@@ -360,9 +362,9 @@ def test_expectations_of_an_empty_list_and_of_an_empty_crowd_of_heavy_hitters():
 def test_a_million_values_are_handled_at_once():
     o = oracle("olh", epsilon=1.0, size=1_000_000)
     n, rng = 8_000_000, seeded("million")
-    own = np.zeros(o.size, np.int64)
-    own[:3] = 3_000_000, 2_000_000, 100_000
-    e = Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
+    true_counts = np.zeros(o.size, np.int64)
+    true_counts[:3] = 3_000_000, 2_000_000, 100_000
+    e = Estimate(o.shares(rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q), n), n, o)
     hitters = heavy_hitters(e)
     assert [(h.position, h.decided, h.ranks) for h in hitters][:3] == [
         (0, True, (1, 1)),

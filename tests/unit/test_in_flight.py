@@ -51,7 +51,7 @@ def test_a_record_without_room_waits_until_another_is_acknowledged():
 @pytest.mark.parametrize("seed", range(5))
 def test_the_limit_holds_and_no_reserved_room_is_lost(seed):
     async def run():
-        random, in_flight, sizes, most = Random(seed), InFlight(10 * SMALL), {}, 0
+        random, in_flight, sizes, maximum = Random(seed), InFlight(10 * SMALL), {}, 0
 
         async def send(number):
             size = random.randint(SMALL, 10 * SMALL)
@@ -63,13 +63,13 @@ def test_the_limit_holds_and_no_reserved_room_is_lost(seed):
         tasks = [asyncio.create_task(send(number)) for number in range(100)]
         while not all(task.done() for task in tasks):
             await asyncio.sleep(0)
-            most = max(most, sum(sizes.values()))
+            maximum = max(maximum, sum(sizes.values()))
             waiting = [number for number, task in enumerate(tasks) if number not in sizes and not task.done()]
             if waiting and random.random() < 0.3:
                 tasks[random.choice(waiting)].cancel()
         for error in await asyncio.gather(*tasks, return_exceptions=True):
             assert error is None or isinstance(error, TimeoutError | asyncio.CancelledError)
-        assert most <= 10 * SMALL
+        assert maximum <= 10 * SMALL
         assert in_flight.bytes == 0
         async with asyncio.timeout(1), in_flight.room(10 * SMALL):
             pass
@@ -81,14 +81,14 @@ def test_a_caller_that_stops_waiting_lets_the_next_one_in():
     async def run():
         in_flight = InFlight(10)
         in_flight.add(future(), 5)
-        large = asyncio.create_task(in_flight.room(10, 0.01).__aenter__())
+        large_task = asyncio.create_task(in_flight.room(10, 0.01).__aenter__())
         await turns()
-        small = asyncio.create_task(in_flight.room(5).__aenter__())
+        small_task = asyncio.create_task(in_flight.room(5).__aenter__())
         await turns()
-        assert not small.done(), "callers are served in their order"
+        assert not small_task.done(), "callers are served in their order"
         with pytest.raises(TimeoutError):
-            await large
-        await asyncio.wait_for(small, 1)
+            await large_task
+        await asyncio.wait_for(small_task, 1)
 
     asyncio.run(run())
 
@@ -108,14 +108,15 @@ def test_other_bytes_count_too():
 def test_refused_reports_are_counted_until_they_are_taken_with_the_last_trouble():
     async def run():
         in_flight = InFlight(10)
-        one, two, three = future(), future(), future()
-        for ack in (one, two, three):
+        first_future, second_future, three = future(), future(), future()
+        for ack in (first_future, second_future, three):
             in_flight.add(ack, 1, reports=7)
         start = in_flight.oldest
-        one.set_exception(OSError("away"))
+        first_future.set_exception(OSError("away"))
         await turns()
-        assert (in_flight.refused, in_flight.reason) == (7, ": OSError: away")
-        two.set_result(None)
+        assert in_flight.refused == 7
+        assert in_flight.reason == ": OSError: away"
+        second_future.set_result(None)
         await turns()
         assert in_flight.reason == ": OSError: away", "kept for the caller who takes the refused ones"
         assert in_flight.take_refused() == 7
@@ -126,7 +127,9 @@ def test_refused_reports_are_counted_until_they_are_taken_with_the_last_trouble(
         assert await in_flight.flush(0.01) == 7
         three.set_result(None)
         assert await in_flight.flush(0.01) == 0
-        assert (in_flight.oldest, in_flight.bytes, in_flight.reason) == (None, 0, "")
+        assert in_flight.oldest is None
+        assert in_flight.bytes == 0
+        assert in_flight.reason == ""
         assert in_flight.progress >= start
 
     asyncio.run(run())
@@ -138,7 +141,8 @@ def test_cancelled_records_have_ended_and_are_not_refused():
         assert not await in_flight.cancel()
         in_flight.add(asyncio.create_task(asyncio.sleep(100)), 5, reports=3)
         assert await in_flight.cancel()
-        assert (in_flight.bytes, in_flight.refused) == (0, 0)
+        assert in_flight.bytes == 0
+        assert in_flight.refused == 0
 
     asyncio.run(run())
 
@@ -149,9 +153,12 @@ def test_records_that_share_a_future_count_together_from_the_first_one():
         in_flight.add(ack, 3, reports=1)
         start = in_flight.oldest
         in_flight.add(ack, 4, reports=2)
-        assert (in_flight.bytes, in_flight.oldest) == (7, start)
+        assert in_flight.bytes == 7
+        assert in_flight.oldest == start
         ack.set_exception(OSError("away"))
         await turns()
-        assert (in_flight.bytes, in_flight.oldest, in_flight.refused) == (0, None, 3)
+        assert in_flight.bytes == 0
+        assert in_flight.oldest is None
+        assert in_flight.refused == 3
 
     asyncio.run(run())

@@ -32,7 +32,7 @@ def as_before(monkeypatch):
 def read(data, tp=REPORTS, offset=0):
     """Return the records of a fetch of these bytes, and the offset of the next fetch."""
     records = Bounded(tp, FetchedBatches(data), [], offset, None, None, True, READ_UNCOMMITTED)
-    return [(one.offset, one.value) for one in records], records.next_fetch_offset
+    return [(record.offset, record.value) for record in records], records.next_fetch_offset
 
 
 def good(codec, base, count):
@@ -47,18 +47,25 @@ def good(codec, base, count):
 def test_good_batches_are_read_as_before(codec):
     result, following = read(good(codec, 0, 3) + good(codec, 3, 2))
     values = [b"value %d" % index for index in (0, 1, 2, 0, 1)]
-    assert (result, following) == (list(enumerate(values)), 5)
+    assert result == list(enumerate(values))
+    assert following == 5
     records = Bounded(REPORTS, FetchedBatches(good(codec, 0, 3)), [], 1, None, None, True, READ_UNCOMMITTED)
     one = next(records)
-    assert (one.offset, one.timestamp, one.key, one.headers) == (1, 1_700_000_000_000, b"key", (("name", b"x"),))
+    assert one.offset == 1
+    assert one.timestamp == 1_700_000_000_000
+    assert one.key == b"key"
+    assert one.headers == (("name", b"x"),)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 def test_a_bomb_is_one_record_without_bytes_and_the_rest_is_fetched_again(codec):
     records, following = read(bomb(codec, 2, 40 * MIB) + good(codec, 2, 1))
     [(last, unread)] = records
-    assert (last, following) == (1, 2)
-    assert (unread.first, unread.records, unread.reason) == (0, 2, "too_large")
+    assert last == 1
+    assert following == 2
+    assert unread.first == 0
+    assert unread.records == 2
+    assert unread.reason == "too_large"
     assert read(good(codec, 2, 1), offset=following) == ([(2, b"value 0")], 3)
 
 
@@ -87,8 +94,11 @@ def test_a_batch_of_exactly_the_limit_is_read(codec):
 def test_an_unreadable_batch_is_malformed(codec):
     records, following = read(batch(codec, b"rubbish that is no record", 7))
     [(last, unread)] = records
-    assert (last, following) == (6, 7)
-    assert (unread.first, unread.records, unread.reason) == (0, 7, "malformed")
+    assert last == 6
+    assert following == 7
+    assert unread.first == 0
+    assert unread.records == 7
+    assert unread.reason == "malformed"
 
 
 def test_a_name_that_is_not_utf_8_affects_only_the_rest_of_its_batch():
@@ -118,7 +128,8 @@ def test_a_batch_that_was_damaged_on_its_way_is_fetched_again():
 def test_the_timestamp_is_that_of_the_batch():
     data = batch("zstd", b"rubbish", 7, timestamp=12_345, log_append=True)
     [one] = Bounded(REPORTS, FetchedBatches(data), [], 0, None, None, True, READ_UNCOMMITTED)
-    assert (one.timestamp, one.timestamp_type) == (12_345, 1)
+    assert one.timestamp == 12_345
+    assert one.timestamp_type == 1
 
 
 MEASURE = """
@@ -164,7 +175,7 @@ def test_reading_reaches_the_end_of_any_topic(count):
         data = bytearray(draw.choice(corpus))
         for _ in range(draw.randrange(1, 5)):
             data[draw.randrange(61, len(data))] = draw.randrange(256)
-        codec = [*["", *CODECS]][data[22] & 7]
+        codec = ["", *CODECS][data[22] & 7]
         records = int.from_bytes(data[57:61], "big")
         for tp in (REPORTS, OTHER):
             result, following = read(batch(codec, bytes(data[61:]), records), tp)

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
@@ -21,12 +22,14 @@ ROOT = Path(__file__).parents[2]
 both = pytest.mark.skipif(not c_library.in_use(), reason="the kernels are not compiled here, or HUBBUB_KERNELS says so")
 
 ORACLES = {
-    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name in ("oue", "sue") for size in (2, 13, 64, 1000)},
-    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name in ("grr", "ss") for size in (3, 256, 300)},
+    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size)
+       for name, size in product(("oue", "sue"), (2, 13, 64, 1000))},
+    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name, size in product(("grr", "ss"), (3, 256, 300))},
     "grr 70000": oracle("grr", epsilon=1.0, size=70_000),
-    **{f"{name} {size}": oracle(name, epsilon=2.0, size=size) for name in ("hr", "blh") for size in (3, 1024, 70_000)},
+    **{f"{name} {size}": oracle(name, epsilon=2.0, size=size)
+       for name, size in product(("hr", "blh"), (3, 1024, 70_000))},
     **{f"olh {epsilon} of {size}": oracle("olh", epsilon=epsilon, size=size)
-       for epsilon in (0.5, 1.0, 2.0, 2.5, 3.5, 4.0, 5.0, 7.0) for size in (5, 1024, 1_000_000)},
+       for epsilon, size in product((0.5, 1.0, 2.0, 2.5, 3.5, 4.0, 5.0, 7.0), (5, 1024, 1_000_000))},
     **{solution: multi(solution, sizes=[3, 9, 70], epsilon=1.0) for solution in ("spl", "smp", "rsfd")},
 }  # fmt: skip
 
@@ -51,19 +54,20 @@ def test_local_hashing_is_tried_with_every_number_of_rows_and_every_width():
 @both
 @pytest.mark.parametrize("name", ORACLES)
 def test_every_oracle_has_the_same_counts_with_c_and_numpy(name):
-    o, rng = ORACLES[name], np.random.default_rng(5)
+    o = ORACLES[name]
+    rng = np.random.default_rng(5)
     for count in (0, 1, 15, 16, 17, 63, 300, 2_000):
         reports = drawn(o, count, rng)
         if o.width > 1:  # a few reports that no honest client sends
             reports[rng.random(count) < 0.1] = rng.integers(0, 256, o.width, np.uint8)
             reports[rng.random(count) < 0.1] = rng.choice([0, 255])
-        wrong = o.malformed(reports)
+        malformed = o.malformed(reports)
         with c_library.numpy_alone():
             expected = o.malformed(reports)
-        assert (wrong is None) == (expected is None)
-        if wrong is not None:
-            assert np.array_equal(wrong, expected)
-            reports = reports[~wrong]
+        assert (malformed is None) == (expected is None)
+        if malformed is not None:
+            assert np.array_equal(malformed, expected)
+            reports = reports[~malformed]
         unaligned = np.frombuffer(b"\0" * (count % 8) + reports.tobytes(), np.uint8)[count % 8 :]  # at any address
         result = tally(o, unaligned.reshape(-1, o.width))
         with c_library.numpy_alone():
@@ -76,7 +80,8 @@ def test_bits_are_counted_alike(width):
     rng = np.random.default_rng(width)
     for count in (0, 1, 16, 31, 255, 256, 257, 5_000):
         for rows in (rng.integers(0, 256, (count, width), np.uint8), np.full((count, width), 255, np.uint8)):
-            columns, ones = column_counts(rows), row_counts(rows)
+            columns = column_counts(rows)
+            ones = row_counts(rows)
             with c_library.numpy_alone():
                 assert np.array_equal(columns, column_counts(rows))
                 assert np.array_equal(ones, row_counts(rows))
@@ -85,8 +90,10 @@ def test_bits_are_counted_alike(width):
 def fuzz_bits(rng, monkeypatch, bits):
     """Compare both kernels on random rows at any address, some of which have an implausible number of ones."""
     monkeypatch.setattr(c_library, "vector_bits", lambda: bits)
-    width, count = int(rng.choice([rng.integers(1, 9), rng.integers(1, 300)])), int(rng.integers(0, 1_500))
-    start, size = int(rng.integers(0, 9)), 8 * width - int(rng.integers(0, 8))
+    width = int(rng.choice([rng.integers(1, 9), rng.integers(1, 300)]))
+    count = int(rng.integers(0, 1_500))
+    start = int(rng.integers(0, 9))
+    size = 8 * width - int(rng.integers(0, 8))
     rows = rng.integers(0, 256, start + count * width, np.uint8)[start:].reshape(count, width)
     rows[rng.random(count) < 0.05] = rng.choice([0, 255])
     low, high = sorted(rng.integers(0, 8 * width + 1, 2).tolist())
@@ -119,10 +126,10 @@ def test_vectors_of_every_width_count_bits_like_numpy(bits, rounds, monkeypatch)
 
 
 def test_numpy_alone_is_for_a_while():
-    before = c_library.name()
+    earlier_name = c_library.name()
     with c_library.numpy_alone():
         assert c_library.name() == "numpy"
-    assert c_library.name() == before
+    assert c_library.name() == earlier_name
 
 
 def version_of(**environment):
@@ -163,7 +170,8 @@ def hook(monkeypatch, tmp_path):
     spec.loader.exec_module(module)
     shutil.copytree(ROOT / "oracles/kernels/source", tmp_path / "oracles/kernels/source")
     hook = module.CustomBuildHook()
-    hook.root, hook.target_name = str(tmp_path), "wheel"
+    hook.root = str(tmp_path)
+    hook.target_name = "wheel"
     monkeypatch.setattr(module.CustomBuildHook, "complete", True)
     stale = tmp_path / "oracles/kernels/_compiled.abi3.so"
     stale.write_bytes(b"of another day")

@@ -22,20 +22,20 @@ def numbers(*those):
 def same(table, plain):
     assert len(table) == len(plain)
     assert table == plain
-    assert list(table) == sorted(plain, key=lambda one: int.from_bytes(one, "little"))
+    assert list(table) == sorted(plain, key=lambda number: int.from_bytes(number, "little"))
 
 
-@pytest.mark.parametrize("most", [40, 1000, 1 << 64])
-def test_it_answers_like_a_set(most):
+@pytest.mark.parametrize("maximum", [40, 1000, 1 << 64])
+def test_it_answers_like_a_set(maximum):
     rng = np.random.default_rng(20260101)
     table, plain = CompiledIdSet(), PythonIdSet()
     for _ in range(3000):
-        ids = rng.integers(0 if rng.random() < 0.1 else 1, most, int(rng.integers(0, 9)), np.uint64)
+        ids = rng.integers(0 if rng.random() < 0.1 else 1, maximum, int(rng.integers(0, 9)), np.uint64)
         if rng.random() < 0.3:
-            one = name(rng.integers(1, most, dtype=np.uint64))
-            assert (one in table) == (one in plain)
-            table.add(one)
-            plain.add(one)
+            number = name(rng.integers(1, maximum, dtype=np.uint64))
+            assert (number in table) == (number in plain)
+            table.add(number)
+            plain.add(number)
         assert table.add_all(ids) == plain.add_all(ids)
         assert len(table) == len(plain)
     same(table, plain)
@@ -46,11 +46,12 @@ def test_it_answers_like_a_set(most):
 def test_ids_that_are_not_all_new_change_nothing():
     table = CompiledIdSet()
     assert table.add_all(np.arange(1, 1001, dtype=np.uint64))
-    before = set(table)
-    for wrong in (500, 2000, 0):  # known, twice, none
-        assert not table.add_all(np.array([*range(2000, 2900), wrong], np.uint64))
-        assert not table.add_all(np.array([*range(2000, 2900), wrong, *range(3000, 3900)], np.uint64))
-        assert (len(table), set(table)) == (1000, before)
+    earlier_table = set(table)
+    for wrong_value in (500, 2000, 0):  # known, twice, none
+        assert not table.add_all(np.array([*range(2000, 2900), wrong_value], np.uint64))
+        assert not table.add_all(np.array([*range(2000, 2900), wrong_value, *range(3000, 3900)], np.uint64))
+        assert len(table) == 1000
+        assert set(table) == earlier_table
         assert name(2000) not in table
     assert table.add_all(np.arange(2000, 2900, dtype=np.uint64))
 
@@ -58,9 +59,9 @@ def test_ids_that_are_not_all_new_change_nothing():
 def test_ids_at_the_same_position_remain_distinct(monkeypatch):
     """With a key of zeros the position follows from the id. After the last position comes the first."""
     monkeypatch.setattr(id_set, "_KEY", np.zeros(3, np.uint64))
-    last = [one for one in range((1 << 64) - 4000, 1 << 64) if one >> 58 == 63][:20]
+    last_ids = [number for number in range((1 << 64) - 4000, 1 << 64) if number >> 58 == 63][:20]
     table, plain = CompiledIdSet(), PythonIdSet()
-    for ids in (last[:7], last[7:12], [*last[12:], last[3]], last[12:]):
+    for ids in (last_ids[:7], last_ids[7:12], [*last_ids[12:], last_ids[3]], last_ids[12:]):
         assert table.add_all(numbers(*ids)) == plain.add_all(numbers(*ids))
         same(table, plain)
 

@@ -43,9 +43,9 @@ def right_topics(topics):
 
 def with_settings(topics, name, **settings):
     """Return the right topics, except for some settings of one topic."""
-    there = right_topics(topics)
-    there[name] = replace(there[name], settings={**there[name].settings, **settings})
-    return there
+    existing = right_topics(topics)
+    existing[name] = replace(existing[name], settings={**existing[name].settings, **settings})
+    return existing
 
 
 def test_every_kind_of_record_has_a_topic():
@@ -94,16 +94,16 @@ def test_the_embedded_broker_gets_only_settings_that_it_supports():
 
 def test_right_topics_have_no_faults():
     topics = layout_for()
-    there = right_topics(topics)
-    assert faults(there, list(topics.values())) == []
-    assert refusals(there, PREFIX, MIB) == []
+    existing = right_topics(topics)
+    assert faults(existing, list(topics.values())) == []
+    assert refusals(existing, PREFIX, MIB) == []
     for name, topic in topics.items():
-        assert lasting(there[name], topic) == []
-        assert fixes(there[name], topic) == improvements(there[name], topic) == {}
+        assert lasting(existing[name], topic) == []
+        assert fixes(existing[name], topic) == improvements(existing[name], topic) == {}
 
 
 @pytest.mark.parametrize(
-    ("name", "setting", "wrong", "right"),
+    ("name", "setting", "wrong_setting", "right"),
     [
         (REPORTS, TIMESTAMP, "CreateTime", "LogAppendTime"),
         (REPORTS, CLEANUP, "compact", "delete"),
@@ -115,13 +115,13 @@ def test_right_topics_have_no_faults():
         (CHANGELOG, UNCLEAN, "true", "false"),
     ],
 )
-def test_a_wrong_setting_is_a_fault_and_only_it_is_corrected(name, setting, wrong, right):
+def test_a_wrong_setting_is_a_fault_and_only_it_is_corrected(name, setting, wrong_setting, right):
     topics = layout_for()
-    there = with_settings(topics, PREFIX + name, **{setting: wrong})
-    assert fixes(there[PREFIX + name], topics[PREFIX + name]) == {setting: right}
-    [fault] = faults(there, list(topics.values()))
-    assert fault == f"{PREFIX}{name}: {setting} is {wrong}, but must be {right}; run `hubbub topics`"
-    assert refusals(there, PREFIX, MIB) == [fault]
+    existing = with_settings(topics, PREFIX + name, **{setting: wrong_setting})
+    assert fixes(existing[PREFIX + name], topics[PREFIX + name]) == {setting: right}
+    [fault] = faults(existing, list(topics.values()))
+    assert fault == f"{PREFIX}{name}: {setting} is {wrong_setting}, but must be {right}; run `hubbub topics`"
+    assert refusals(existing, PREFIX, MIB) == [fault]
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_a_choice_of_the_operator_overrides_advice():
 def test_another_number_of_partitions_is_a_fault_if_it_matters():
     topics = layout_for(6)
     for name, topic in topics.items():
-        there = {**right_topics(topics), name: replace(right_topics(topics)[name], partitions=4)}
-        findings = faults(there, list(topics.values()))
+        existing = {**right_topics(topics), name: replace(right_topics(topics)[name], partitions=4)}
+        findings = faults(existing, list(topics.values()))
         matters = name.removeprefix(PREFIX) in (REPORTS, SNAPSHOTS, "queries", CHANGELOG)
         assert [fault.split(";")[0] for fault in findings] == [
             f"{name}: has 4 partitions, not {topic.partitions}"
@@ -168,9 +168,9 @@ def test_a_worker_takes_partitions_and_replicas_from_the_reports():
 
 
 def test_missing_topics_are_faults_and_without_reports_there_is_no_other_message():
-    there = right_topics(layout_for())
-    del there[PREFIX + SNAPSHOTS]
-    assert refusals(there, PREFIX, MIB) == ["p.snapshots: there is no such topic; run `hubbub topics`"]
+    existing = right_topics(layout_for())
+    del existing[PREFIX + SNAPSHOTS]
+    assert refusals(existing, PREFIX, MIB) == ["p.snapshots: there is no such topic; run `hubbub topics`"]
     assert refusals({}, PREFIX, MIB) == ["p.reports: there is no such topic; run `hubbub topics`"]
 
 
@@ -181,10 +181,10 @@ def test_a_worker_with_larger_frames_refuses_reports_that_cannot_hold_them():
 
 def test_too_few_replicas_are_a_fault_that_no_setting_corrects():
     topic = layout_for()[PREFIX + CHANGELOG]
-    one = TopicDescription(topic.name, 6, 1, {**topic.settings, INSYNC: "1"})
-    [fault] = lasting(one, topic)
+    description = TopicDescription(topic.name, 6, 1, {**topic.settings, INSYNC: "1"})
+    [fault] = lasting(description, topic)
     assert "1 of 3 replicas" in fault
-    assert fixes(one, topic) == {}  # two in sync of one would stop all writes
+    assert fixes(description, topic) == {}  # two in sync of one would stop all writes
 
 
 def test_more_replicas_than_brokers_are_impossible():

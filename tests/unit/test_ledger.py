@@ -27,20 +27,21 @@ def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1):
 
 def test_a_store_refuses_another_key_than_its_own(tmp_path):
     """The key comes from the application, or from another device's backup. The store stays unchanged."""
-    one, two = bytes([1] * 32), bytes([2] * 32)
-    original = Ledger(tmp_path / "kept", one)
+    first_key = bytes([1] * 32)
+    second_key = bytes([2] * 32)
+    original = Ledger(tmp_path / "kept", first_key)
     with original.transaction() as transaction:
         charge(transaction)
     with pytest.raises(StoreError, match=r"not the first key of .*kept"):
-        Ledger(tmp_path / "kept", two)
-    with Ledger(tmp_path / "kept", one).transaction() as transaction:
+        Ledger(tmp_path / "kept", second_key)
+    with Ledger(tmp_path / "kept", first_key).transaction() as transaction:
         assert transaction.round_charge("q", DIGEST, 1.0, 0) == 1
     with Ledger(tmp_path / "beside").transaction() as transaction:
         charge(transaction)
-    (tmp_path / "beside.key").write_bytes(two)
+    (tmp_path / "beside.key").write_bytes(second_key)
     with pytest.raises(StoreError, match="not the first key"):
         Ledger(tmp_path / "beside")
-    assert one not in (tmp_path / "kept").read_bytes()
+    assert first_key not in (tmp_path / "kept").read_bytes()
 
 
 def test_a_store_from_before_key_marks_accepts_its_key(tmp_path):
@@ -71,8 +72,10 @@ def test_a_transaction_reads_what_the_one_before_wrote(ledger):
         assert transaction.once_report(DIGEST, 60) == b"report"
         assert transaction.once_report(DIGEST, 0) is None
         assert transaction.once_report(b"87654321", 60) is None
-        assert (transaction.last_round(DIGEST), transaction.last_round(b"87654321")) == (60, 0)
-        assert (transaction.count_answers(DIGEST), transaction.count_answers(b"87654321")) == (2, 0)
+        assert transaction.last_round(DIGEST) == 60
+        assert transaction.last_round(b"87654321") == 0
+        assert transaction.count_answers(DIGEST) == 2
+        assert transaction.count_answers(b"87654321") == 0
         assert transaction.answer_time("q") == 1_700_000_000.25
         assert transaction.answer_time("other") is None
 
@@ -174,11 +177,11 @@ def test_a_store_in_memory_spends_nothing_in_a_forked_process():
 
 def test_the_file_becomes_private(tmp_path):
     path = tmp_path / "store"
-    before = os.umask(0)
+    umask = os.umask(0)
     try:
         Ledger(path)
     finally:
-        os.umask(before)
+        os.umask(umask)
     for file in (path, tmp_path / "store.key"):
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         file.chmod(0o644)
@@ -245,9 +248,9 @@ def test_a_key_of_another_length_is_refused_and_stays(tmp_path, key):
 def test_a_truncated_store_is_refused(tmp_path):
     with Ledger(tmp_path / "store").transaction() as transaction:
         charge(transaction)
-    whole = (tmp_path / "store").read_bytes()
-    for length in (0, 100, 4096, len(whole) // 2):
-        (tmp_path / "store").write_bytes(whole[:length])
+    whole_store = (tmp_path / "store").read_bytes()
+    for length in (0, 100, 4096, len(whole_store) // 2):
+        (tmp_path / "store").write_bytes(whole_store[:length])
         with pytest.raises(StoreError, match="store"):
             Ledger(tmp_path / "store")
 

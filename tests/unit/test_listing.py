@@ -22,16 +22,17 @@ def counted(labels=NAMES, clients=40_000):
 
 
 def test_a_tally_knows_how_many_reports_it_holds():
-    one, two = counted(), counted(clients=1_000)
-    assert (one + two).n == 41_000
-    np.testing.assert_array_equal((one + two - two).state, one.state)
-    raw = one.oracle.estimate(one.state, 40_000)
-    np.testing.assert_array_equal(one.estimate().shares, raw.shares)
-    assert one.estimate(20_000).n_independent == 20_000
+    few_counts = counted()
+    many_counts = counted(clients=1_000)
+    assert (few_counts + many_counts).n == 41_000
+    np.testing.assert_array_equal((few_counts + many_counts - many_counts).state, few_counts.state)
+    raw = few_counts.oracle.estimate(few_counts.state, 40_000)
+    np.testing.assert_array_equal(few_counts.estimate().shares, raw.shares)
+    assert few_counts.estimate(20_000).n_independent == 20_000
     with pytest.raises(ReportError, match="cannot subtract"):
-        two - one
+        many_counts - few_counts
     with pytest.raises(ReportError, match="does not fit"):
-        one + oracle("grr", epsilon=2.0, size=8).tally(NAMES)
+        few_counts + oracle("grr", epsilon=2.0, size=8).tally(NAMES)
 
 
 def test_implausible_reports_are_subtracted_from_n():
@@ -39,7 +40,8 @@ def test_implausible_reports_are_subtracted_from_n():
     tally = o.tally()
     reports = np.full((3, o.width), 255, np.uint8)
     assert tally.add(np.vstack([o.perturb(np.zeros(5, int), np.random.default_rng(1)), reports])) == 3
-    assert (tally.n, tally.implausible) == (5, 3)
+    assert tally.n == 5
+    assert tally.implausible == 3
 
 
 @pytest.mark.parametrize("name", ["grr", "haar"])
@@ -48,14 +50,16 @@ def test_some_values_have_the_results_that_they_have_among_all(name, n):
     o = oracle(name, epsilon=1.0, size=16)
     tally = o.tally()
     tally.add(o.perturb(np.arange(n) % 16 // 2, np.random.default_rng(1)))
-    estimate, places = tally.estimate(), np.array([5, 0])
-    for some, every in zip(estimate.intervals_at(places, 0.99), estimate.interval(0.99), strict=True):
-        np.testing.assert_array_equal(some, every[places])
+    estimate = tally.estimate()
+    places = np.array([5, 0])
+    for interval, every in zip(estimate.intervals_at(places, 0.99), estimate.interval(0.99), strict=True):
+        np.testing.assert_array_equal(interval, every[places])
     assert estimate.top(3)[0].low == estimate.interval(estimate.top(3)[0].level)[0][estimate.top(3)[0].value]
-    assert (estimate[5].low, estimate[5].high) == (estimate.low[5], estimate.high[5])
+    assert estimate[5].low == estimate.low[5]
+    assert estimate[5].high == estimate.high[5]
     if name == "grr":
-        some = estimate.test_shares(estimate.shares[places], 0.05)
-        np.testing.assert_array_equal(some, estimate.test(0.05)[places])
+        interval = estimate.test_shares(estimate.shares[places], 0.05)
+        np.testing.assert_array_equal(interval, estimate.test(0.05)[places])
 
 
 def test_names_replace_positions_everywhere():
@@ -71,9 +75,9 @@ def test_names_replace_positions_everywhere():
     np.testing.assert_array_equal(estimate.ranks(["h", 0]), estimate.ranks([7, 0]))
     with pytest.raises(ReportError, match="value 'z' is not one of"):
         estimate["z"]
-    for wrong in (NAMES[:3], ["a"] * 8):
+    for wrong_value in (NAMES[:3], ["a"] * 8):
         with pytest.raises(ParameterError, match="labels must be 8 different names"):
-            estimate.labelled(wrong)
+            estimate.labelled(wrong_value)
 
 
 def test_the_largest_come_first_and_ties_in_the_domain_s_order():
@@ -92,7 +96,9 @@ def test_a_list_of_none_is_empty(n):
     with pytest.raises(ParameterError, match="k must be a whole number"):
         estimate.top(-1)
     hitters = heavy_hitters(estimate, threshold=0.5)
-    assert (hitters.level, len(hitters.low), len(hitters.high)) == (0.95, 0, 0)
+    assert hitters.level == 0.95
+    assert len(hitters.low) == 0
+    assert len(hitters.high) == 0
 
 
 def test_its_text_has_the_largest_shares_with_their_errors():
@@ -138,5 +144,7 @@ def test_a_query_s_tally_names_its_values(tmp_path):
     tally = queries["p"].tally()
     tally.add(queries["p"].oracle.perturb([[0, 1]] * 200, np.random.default_rng(1)))
     age, sex = tally.estimate()
-    assert (age.labels, sex.labels, age.n + sex.n) == (None, ("f", "m", "(other)"), 200)
+    assert age.labels is None
+    assert sex.labels == ("f", "m", "(other)")
+    assert age.n + sex.n == 200
     assert multi("spl", sizes=[3, 4], epsilon=1.0).tally().estimate()[1].n == 0
