@@ -19,10 +19,10 @@ WELL = Beat(number=1, counting=True, reports={0: 5, 1: 7}, snapshots={0: 9}, rou
 def beats(liveness, seconds, change, start=0.0):
     """Look once a second. Return the first standstill and its time."""
     for second in range(int(seconds)):
-        now = start + second
-        standstills = liveness.find_hung(change(second), now)
+        moment = start + second
+        standstills = liveness.find_hung(change(second), moment)
         if standstills:
-            return now, standstills
+            return moment, standstills
     return None
 
 
@@ -45,17 +45,17 @@ def test_each_standstill_is_found_after_its_patience():
         (Stage.REPORTS, PATIENCE + 0.5, {"reports": {0: 1, 1: 4}}),
     ]:
         still = {**but, "reports": {0: 4, 1: 4}} if part is Stage.REPORTS else but
-        at, standstills = beats(Liveness(), 1000, lambda second, still=still: well(second, **still))
-        assert {one.part for one in standstills} == {part}
-        assert patience < at <= patience + 1
+        moment, standstills = beats(Liveness(), 1000, lambda second, still=still: well(second, **still))
+        assert {standstill.part for standstill in standstills} == {part}
+        assert patience < moment <= patience + 1
 
 
 def test_a_rebalance_moves_if_any_of_its_parts_moves():
     """One partition may be ready long before another."""
     assert beats(Liveness(), 600, lambda s: well(s, counting=False, steps=s // 50)) is None
-    at, standstills = beats(Liveness(), 600, lambda s: well(s, counting=False, steps=min(s, 100)))
+    moment, standstills = beats(Liveness(), 600, lambda s: well(s, counting=False, steps=min(s, 100)))
     assert standstills[0].part is Stage.SHARING
-    assert at > 100 + PATIENCE_SHARING
+    assert moment > 100 + PATIENCE_SHARING
 
 
 def test_after_a_recovery_all_times_restart():
@@ -71,12 +71,12 @@ def test_after_a_recovery_all_times_restart():
 
 def test_an_excuse_restarts_the_time():
     liveness = Liveness()
-    at, [still] = beats(liveness, 100, lambda s: well(s, rounds=1))
-    liveness.restart(still, at)
-    again, _ = beats(liveness, 100, lambda s: well(s, rounds=1), start=at + 1)
-    assert again > at + PATIENCE_MERGING
+    moment, [still] = beats(liveness, 100, lambda s: well(s, rounds=1))
+    liveness.restart(still, moment)
+    repeated_beats, _ = beats(liveness, 100, lambda s: well(s, rounds=1), start=moment + 1)
+    assert repeated_beats > moment + PATIENCE_MERGING
     liveness.restart_all()
-    assert beats(liveness, PATIENCE_MERGING, lambda s: well(s, rounds=1), start=again + 1) is None
+    assert beats(liveness, PATIENCE_MERGING, lambda s: well(s, rounds=1), start=repeated_beats + 1) is None
 
 
 def test_a_worker_is_not_ready_where_reading_or_merging_stands_standstill():

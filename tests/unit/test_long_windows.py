@@ -33,7 +33,8 @@ SHORT = note_call(8, ["1m/10s"])
 
 
 def test_a_day_of_panes_of_a_thousand_values_needs_two_megabytes():
-    rng, panes = np.random.default_rng(1), 86_400 // PANE
+    rng = np.random.default_rng(1)
+    panes = 86_400 // PANE
     parts = [Snapshot(1000, 0, 0, 0, rng.poisson(500, DAY.oracle.state_size).astype(np.uint16)) for _ in range(8)]
     tracemalloc.start()
     try:
@@ -47,7 +48,7 @@ def test_a_day_of_panes_of_a_thousand_values_needs_two_megabytes():
                 continue
             for final in merger.finals():
                 if number == panes + 4 and final.span.end == PANE * (number + 1):
-                    inside = [parts[each % 8] for each in range(number + 1 - panes, number + 1)]
+                    inside = [parts[position % 8] for position in range(number + 1 - panes, number + 1)]
         memory, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -58,7 +59,8 @@ def test_a_day_of_panes_of_a_thousand_values_needs_two_megabytes():
 
 
 def test_pieces_are_read_unchanged_and_their_space_is_used_again():
-    spill, rng = FileStore(), np.random.default_rng(2)
+    spill = FileStore()
+    rng = np.random.default_rng(2)
     pieces = [rng.bytes(int(size)) for size in rng.choice([0, 1, 100, 5000], 200)]
     places = [spill.put(piece) for piece in pieces]
     assert [spill.get(place) for place in places] == pieces
@@ -132,15 +134,16 @@ def test_a_remaining_partition_is_read_again_only_after_another_worker_merged_it
     async def run():
         await share([0, 1, 2])
         assert note_call.begun == [0, 1, 2]
-        first = dict(reader.partitions)
+        first_partitions = dict(reader.partitions)
         reader.offsets = {0: 5, 1: 6, 2: 7}
-        first[1].must_reload = True
+        first_partitions[1].must_reload = True
         await share([1, 2, 3])
-        assert reader.partitions[2] is first[2]
-        assert reader.partitions[1] is not first[1]
-        assert (note_call.sought, sorted(note_call.begun)) == ({2: 7}, [1, 3])
+        assert reader.partitions[2] is first_partitions[2]
+        assert reader.partitions[1] is not first_partitions[1]
+        assert note_call.sought == {2: 7}
+        assert sorted(note_call.begun) == [1, 3]
         assert reader.offsets == {1: 0, 2: 7, 3: 0}
         await share([0, 2])
-        assert reader.partitions[0] is not first[0], "it may have gone on meanwhile"
+        assert reader.partitions[0] is not first_partitions[0], "it may have gone on meanwhile"
 
     asyncio.run(run())

@@ -1,5 +1,7 @@
 """Malformed reports: the mask of many equals `check` of each alone, and `check` names the first one."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,9 @@ from oracles.multi import multi
 SUBJECTS = {
     **{
         f"{name} {size}": oracle(name, epsilon=1.0, size=size)
-        for name in ("grr", "sue", "oue", "ss")
-        for size in (3, 8, 300)
+        for name, size in product(("grr", "sue", "oue", "ss"), (3, 8, 300))
     },
-    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name in ("blh", "hr") for size in (3, 300)},
+    **{f"{name} {size}": oracle(name, epsilon=1.0, size=size) for name, size in product(("blh", "hr"), (3, 300))},
     **{f"olh {epsilon}": oracle("olh", epsilon=epsilon, size=300) for epsilon in (0.5, 3.0, 5.0)},
     **{s: multi(s, sizes=[3, 9, 70], epsilon=1.0) for s in ("spl", "smp", "rsfd")},
     "smp of olh": multi("smp", sizes=[5, 600], epsilon=1.0, oracle=["olh", "grr"]),
@@ -22,14 +23,16 @@ SUBJECTS = {
 
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_the_mask_equals_single_checks(name):
-    o, rng = SUBJECTS[name], np.random.default_rng(3)
+    o = SUBJECTS[name]
+    rng = np.random.default_rng(3)
     sizes = getattr(o, "sizes", None)
     draw = [rng.integers(0, size, 400) for size in sizes or (o.size,)]
     reports = o.perturb(np.column_stack(draw) if sizes else draw[0], rng)
     assert o.malformed(reports) is None
     assert o.malformed(reports[:0]) is None
     # A few bytes are changed.
-    rows, columns = rng.integers(0, 400, 200), rng.integers(0, o.width, 200)
+    rows = rng.integers(0, 400, 200)
+    columns = rng.integers(0, o.width, 200)
     reports[rows, columns] = rng.integers(0, 256, 200)
     reports[7], reports[9] = 0xFF, 0
     alone = [o.check(reports[i : i + 1]) is not None for i in range(len(reports))]

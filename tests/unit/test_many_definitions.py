@@ -45,10 +45,10 @@ def records(count, **settings):
 
 def retired(count):
     """Return the records of definitions that are all retired."""
-    first = records(count)
+    first_records = records(count)
     names = [f"q{number}" for number in range(count)]
-    writes = changes(File({}), read(first), names, "1" * 16).writes
-    return [*first, *(TopicRecord(key, value, NOW) for key, value in writes)]
+    writes = changes(File({}), read(first_records), names, "1" * 16).writes
+    return [*first_records, *(TopicRecord(key, value, NOW) for key, value in writes)]
 
 
 def store_of(messages):
@@ -79,15 +79,15 @@ def reference(messages):
 def test_records_one_by_one_give_the_same_definitions_as_all_at_once(seed):
     random, log, messages = Random(seed), DefinitionLog(), []
     for number in range(30):
-        now = log.definitions if random.random() < 0.5 else reference(messages)
+        present = log.definitions if random.random() < 0.5 else reference(messages)
         names = random.sample("abcde", random.randint(1, 4))
         tables = {name: TABLE | {"pane": random.choice(["10s", "20s"])} for name in names}
         queries = File(make_queries(tables))
-        writes = changes(queries, now, [name for name in "abcde" if name not in names], f"{number:016x}").writes
+        writes = changes(queries, present, [name for name in "abcde" if name not in names], f"{number:016x}").writes
         batch = [TopicRecord(key, value, NOW + 90_000 * number) for key, value in writes]
         if messages and random.random() < 0.3:
-            old = random.choice(messages)
-            batch.append(old._replace(value=random.choice([None, b"{", old.value])))
+            old_value = random.choice(messages)
+            batch.append(old_value._replace(value=random.choice([None, b"{", old_value.value])))
         for record in batch:
             log.take(record)
         messages += batch
@@ -120,13 +120,13 @@ def lines_run(work):
         count += event == "line"
         return trace
 
-    before = sys.gettrace()
+    tracer = sys.gettrace()
     gc.disable()
     sys.settrace(trace)
     try:
         work()
     finally:
-        sys.settrace(before)
+        sys.settrace(tracer)
         gc.enable()
     return count
 
@@ -160,7 +160,7 @@ STEPS = {
     "compare": (lambda count: read(records(count)), lambda now: changes(File(now.active), now, (), "2" * 16)),
     "board": (records, store_of),
     "board, retired": (lambda count: store_of(retired(count)), list_all),
-    "gateway": (lambda count: read(records(count)), lambda now: ServedDefinitions(now.versions).listing(NOW)),
+    "gateway": (lambda count: read(records(count)), lambda present: ServedDefinitions(present.versions).listing(NOW)),
     "metrics": (lambda count: file(count).queries, lambda queries: count_in(Metrics(), queries)),
     "snapshots": (lambda count: read(records(count)).versions, lambda versions: snapshots().define(versions)),
 }
@@ -187,13 +187,13 @@ def test_lines_of_destructors_are_not_counted():
 @pytest.mark.parametrize("step", STEPS)
 def test_four_times_the_definitions_are_four_times_the_work(step):
     prepare, work = STEPS[step]
-    few, many = (lines_run(partial(work, prepare(count))) for count in (20, 80))
-    assert many < 6 * few
+    few_lines, many_lines = (lines_run(partial(work, prepare(count))) for count in (20, 80))
+    assert many_lines < 6 * few_lines
 
 
 def test_check_takes_four_times_the_work_for_four_times_the_queries(tmp_path, capsys):
-    few, many = (lines_run(check_file(tmp_path / "hubbub.toml", count)) for count in (10, 40))
-    assert many < 6 * few
+    few_lines, many_lines = (lines_run(check_file(tmp_path / "hubbub.toml", count)) for count in (10, 40))
+    assert many_lines < 6 * few_lines
     assert "q39" in capsys.readouterr().out
 
 
@@ -228,9 +228,9 @@ async def turns_during(work):
             turns += 1
             await asyncio.sleep(0)
 
-    other = asyncio.create_task(turn())
+    other_task = asyncio.create_task(turn())
     await work
-    other.cancel()
+    other_task.cancel()
     return turns
 
 
@@ -273,7 +273,7 @@ def test_the_event_loop_turns_while_a_board_reads(monkeypatch):
     async def run():
         store = Store(86_400, 1 << 30)
         reader = BoardFollower(Kafka("nowhere:1", "p."), store, Events(), BoardMetrics(store))
-        messages = [SimpleNamespace(key=key, value=value, timestamp=at) for key, value, at in records(30)]
+        messages = [SimpleNamespace(key=key, value=value, timestamp=moment) for key, value, moment in records(30)]
         assert await turns_during(reader._take("queries", messages)) >= 30
         assert len(store.names) == 30
 

@@ -29,8 +29,10 @@ def ask(*windows, crowd=CROWD):
 def revealed(rows, n, crowd):
     """The smallest group of reports that rows reveal, or None if it is no smaller than the crowd."""
     live = [j for j, size in enumerate(n) if size]
-    rows, size = np.array(rows, float).reshape(-1, len(n))[:, live], [n[j] for j in live]
-    small, rank = [j for j in range(len(live)) if size[j] < crowd], np.linalg.matrix_rank(rows) if len(rows) else 0
+    rows = np.array(rows, float).reshape(-1, len(n))[:, live]
+    size = [n[j] for j in live]
+    small = [j for j in range(len(live)) if size[j] < crowd]
+    rank = np.linalg.matrix_rank(rows) if len(rows) else 0
     best = None
     for count in range(1, len(small) + 1):
         for group in itertools.combinations(small, count):
@@ -59,10 +61,10 @@ def row(start, end, panes):
 
 def marks_after(versions, n, restarts=()):
     marks = QueryMarks(versions)
-    for at, each in enumerate(n):
-        if at in restarts:
+    for position, count in enumerate(n):
+        if position in restarts:
             marks = decode(marks.encode(), versions)
-        marks.count(PANE * at, [each])
+        marks.count(PANE * position, [count])
     marks.advance(PANE * len(n))
     return marks
 
@@ -100,23 +102,26 @@ def test_the_check_finds_the_smallest_group_that_sums_and_differences_reveal():
 @given(sizes, kinds, st.sets(st.integers(0, 10)))
 def test_a_restart_changes_nothing(n, names, restarts):
     versions = Versions.of(ask(*names))
-    marks, again = marks_after(versions, n), marks_after(versions, n, restarts)
-    assert again.encode() == marks.encode()
-    assert list(shown(versions, n, again)) == list(shown(versions, n, marks))
+    marks = marks_after(versions, n)
+    repeated_marks = marks_after(versions, n, restarts)
+    assert repeated_marks.encode() == marks.encode()
+    assert list(shown(versions, n, repeated_marks)) == list(shown(versions, n, marks))
 
 
 @settings(FIXED, max_examples=150)
 @given(sizes, kinds, kinds, st.sampled_from([1, 4, 10, 15]), st.sampled_from([4, 10, 15]), st.integers(1, 9))
-def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(n, names, later, crowd, before, first):
+def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(
+    n, names, later, crowd, first_crowd, first_change
+):
     """No group smaller than the crowds of all versions, nor one smaller than the crowd of the panes that it is in."""
-    first *= PANE
-    versions = Versions.of(ask(*names, crowd=before)).with_version(Version(first, ask(*later, crowd=crowd)))
+    first_change *= PANE
+    versions = Versions.of(ask(*names, crowd=first_crowd)).with_version(Version(first_change, ask(*later, crowd=crowd)))
     marks = marks_after(versions, n)
     windows = list(shown(versions, n, marks))
     rows = [row(start, end, len(n)) for window, start, end in windows if window.step]
-    assert revealed(rows, n, min(before, crowd)) is None
-    old = [each if PANE * at < first else 10**6 for at, each in enumerate(n)]
-    assert revealed(rows, old, before) is None, "panes of the first version need its crowd for ever"
+    assert revealed(rows, n, min(first_crowd, crowd)) is None
+    old = [count if PANE * position < first_change else 10**6 for position, count in enumerate(n)]
+    assert revealed(rows, old, first_crowd) is None, "panes of the first version need its crowd for ever"
 
 
 def test_a_window_is_withheld_for_its_size_or_for_its_ends():
@@ -133,8 +138,8 @@ def test_a_short_window_does_not_take_the_marks_of_a_long_one():
     """Six reports a pane: every 40 s is shown, and no 10 s, although 20 s would have been enough for a mark."""
     n = [6] * 24
     marks = marks_after(Versions.of(ask("10s", "40s")), n)
-    assert all(marks.withheld(at, at + 40, [24]) == (None,) for at in range(0, 240, 40))
-    assert not any(each in marks.places[0] for each in range(10, 240, 10) if each % 40)
+    assert all(marks.withheld(number, number + 40, [24]) == (None,) for number in range(0, 240, 40))
+    assert not any(number in marks.places[0] for number in range(10, 240, 10) if number % 40)
 
 
 @pytest.mark.parametrize(
@@ -186,9 +191,9 @@ def test_lost_marks_lose_nothing_if_any_group_may_be_shown():
 
 def test_marks_that_no_window_needs_are_forgotten():
     marks = marks_after(Versions.of(ask("1m/10s", "10s")), [6] * 90)
-    before = [edge for edge in range(600, 900, 10) if edge in marks.places[0]]
+    edges = [edge for edge in range(600, 900, 10) if edge in marks.places[0]]
     marks.forget(600, 890, [10])
-    assert [edge for edge in range(600, 900, 10) if edge in marks.places[0]] == before
+    assert [edge for edge in range(600, 900, 10) if edge in marks.places[0]] == edges
     assert len(marks.places[0].stretches) <= 6
     marks.forget(600, 890, [60])
     assert len(marks.places[0].stretches) <= 1
@@ -202,9 +207,9 @@ def test_bytes_that_are_no_marks_are_refused():
     strange += [data.replace(b"[[", b"[[],["), data.replace(b":200", b":1e300"), data.replace(b"marks", b"mars")]
     strange += [b'{"through":1,"marks":[[0,-1,0,[],[]]]}', b'{"through":1,"marks":[[0,0,0,[],[5,-3]]]}']
     strange += [b'{"through":1,"marks":[[0,0,0,[],[5]]]}', b'{"through":1,"marks":[[0,0,0,[[1]],[]]]}']
-    for each in strange:
+    for text in strange:
         with pytest.raises(ReportError):
-            decode(each, versions)
+            decode(text, versions)
 
 
 def test_the_marks_of_attributes_are_their_own():

@@ -106,23 +106,23 @@ def test_the_sums_are_over_all_queries(tmp_path, capsys):
     estimate = memory.worker(read(file.read_text()), 12)
     assert f"A worker with all 12 partitions needs about {check_text.in_bytes(estimate.total)} of memory" in text
     assert "A board needs about" in text
-    (one,) = read(queries({"domain": 60000} | THREE))
-    assert estimate.tallies == 3 * memory.worker([one], 12).tallies
-    assert estimate.publishing == memory.worker([one], 12).publishing, "one after another"
+    (query,) = read(queries({"domain": 60000} | THREE))
+    assert estimate.tallies == 3 * memory.worker([query], 12).tallies
+    assert estimate.publishing == memory.worker([query], 12).publishing, "one after another"
 
 
 def test_only_processes_that_are_needed_are_summed():
     """Each process starts at its first question."""
-    small, large = read(queries({"domain": 64}, {"domain": 70000}))
-    alone = [memory.worker([query], 1).estimators for query in (small, large)]
+    small_query, large_query = read(queries({"domain": 64}, {"domain": 70000}))
+    alone = [memory.worker([query], 1).estimators for query in (small_query, large_query)]
     assert alone == [memory.ESTIMATOR, memory.ESTIMATOR]
-    assert memory.worker([small, large], 1).estimators == 2 * memory.ESTIMATOR
+    assert memory.worker([small_query, large_query], 1).estimators == 2 * memory.ESTIMATOR
 
 
 def test_queries_that_fit_one_by_one_and_not_together_are_refused(tmp_path, capsys):
     file = tmp_path / "hubbub.toml"
     file.write_text(queries(*[{"domain": 60000}] * 3))
-    one = check_text.worker_bytes(read(file.read_text())[0], 12)
-    assert check.main([str(file), "--max-state", str(3 * one)]) == 0
-    assert check.main([str(file), "--max-state", str(3 * one - 1)]) == 2
+    bytes_of_one = check_text.worker_bytes(read(file.read_text())[0], 12)
+    assert check.main([str(file), "--max-state", str(3 * bytes_of_one)]) == 0
+    assert check.main([str(file), "--max-state", str(3 * bytes_of_one - 1)]) == 2
     assert "for the open panes of all 3, above --max-state" in capsys.readouterr().err

@@ -77,16 +77,16 @@ class Topic:
 
 def test_one_record_replaces_those_of_many_partitions_and_a_restart_reads_it():
     query = asked("1m/10s", "all")
-    topic, again = Topic(query), None
+    topic, topic_again = Topic(query), None
     for pane in range(0, 300, PANE):
         topic.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
         finals = topic.finals()
-        if again is not None:
-            again.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
-            assert again.finals() == finals
+        if topic_again is not None:
+            topic_again.close(pane, (5, pane, None) if pane % 20 else (pane, None, None))
+            assert topic_again.finals() == finals
         if pane >= 60 and pane % 30 == 0:
-            again = Topic(query, topic.standing)
-    assert topic.kinds(290) == again.kinds(290) == ["merged"]
+            topic_again = Topic(query, topic.standing)
+    assert topic.kinds(290) == topic_again.kinds(290) == ["merged"]
     assert topic.kinds(280) == ["closed"], "one alone is its pane's total"
     standing = [pane for pane in range(0, 300, PANE) if topic.kinds(pane)]
     assert standing == list(range(250, 300, PANE)), "what no window to come holds is gone"
@@ -100,9 +100,9 @@ def test_only_states_by_other_workers_are_decoded(monkeypatch):
     assert not read
     assert len(topic.state.positions) == 1
     [window] = topic.state.positions
-    other = StateKey(topic.query.digest, window, 20)
-    topic.write(other.encode(), b"a state")
-    assert read == [other]
+    other_key = StateKey(topic.query.digest, window, 20)
+    topic.write(other_key.encode(), b"a state")
+    assert read == [other_key]
 
 
 @pytest.mark.parametrize("windows", [("10s",), ("10s", "all")])
@@ -115,7 +115,8 @@ def test_windows_of_one_pane_need_no_merged_snapshot(windows):
 
 def test_snapshots_stay_until_each_kind_of_window_has_a_newer_state():
     """An older worker restarts after each of these states, and knows no merged snapshot."""
-    topic, whole = Topic(asked("40s/10s", "20s")), ["closed"] * 3 + ["merged"]
+    topic = Topic(asked("40s/10s", "20s"))
+    whole = ["closed"] * 3 + ["merged"]
     topic.close(0, (1, 2, 3))
     topic.finals()
     assert topic.kinds(0) == whole, "20s has no state yet"
@@ -155,14 +156,14 @@ def test_late_writes_after_a_merged_snapshot_change_nothing():
     topic = Topic(query)
     topic.close(0, (1, 2, 3))
     topic.finals()
-    late = encode_snapshot(Snapshot(1, 0, 0, 0, np.full(query.oracle.state_size, 1, np.int64)))
-    topic.write(PaneKey("closed", query.digest, 0, 0).encode(), late)
+    late_snapshot = encode_snapshot(Snapshot(1, 0, 0, 0, np.full(query.oracle.state_size, 1, np.int64)))
+    topic.write(PaneKey("closed", query.digest, 0, 0).encode(), late_snapshot)
     assert topic.kinds(0) == ["closed", "merged"]
-    for one in (Topic(query, topic.standing), topic):
-        one.close(10, (4, None, None))
-        [(_, total)] = one.finals().items()
+    for source in (Topic(query, topic.standing), topic):
+        source.close(10, (4, None, None))
+        [(_, total)] = source.finals().items()
         assert total == encode_snapshot(Snapshot(10, 0, 0, 0, np.full(query.oracle.state_size, 10, np.int64)))
-        assert not one.kinds(0)
+        assert not source.kinds(0)
 
 
 def state_names(topic):
@@ -176,9 +177,9 @@ def test_a_large_state_is_split_and_a_restart_joins_it(monkeypatch, written):
     query = asked("10s", "30s/10s", "all")
     topic, plain = Topic(query), Topic(query)
     for pane in range(0, 80, PANE):
-        for each in (topic, plain):
-            each.close(pane, (5, pane, 7))
-            finals = each.finals()
+        for source in (topic, plain):
+            source.close(pane, (5, pane, 7))
+            finals = source.finals()
     names = state_names(topic)
     assert len(names) > 6, "each of the three states has parts"
     assert {keys.decode(name).end for name in names} == {80}, "the parts of older states are deleted"
@@ -190,16 +191,16 @@ def test_a_large_state_is_split_and_a_restart_joins_it(monkeypatch, written):
     assert written is None or written < 8 == len(writes)
     for write in writes[:written]:
         topic.write(*write)
-    again = Topic(query, topic.standing)
-    assert not again.snapshots.take_unreadable_count()
-    assert again.state.positions[window].end == (90 if written is None else 80)
+    repeated_topic = Topic(query, topic.standing)
+    assert not repeated_topic.snapshots.take_unreadable_count()
+    assert repeated_topic.state.positions[window].end == (90 if written is None else 80)
     plain.close(80, (1, 2, 3))
     expected = plain.finals()
-    finals = again.finals()
-    assert finals == {at: total for at, total in expected.items() if written is not None or at[0] != window}
-    again.close(90, (1, 2, 3))
-    again.finals()
-    assert {keys.decode(name).end for name in state_names(again)} == {100}
+    finals = repeated_topic.finals()
+    assert finals == {place: total for place, total in expected.items() if written is not None or place[0] != window}
+    repeated_topic.close(90, (1, 2, 3))
+    repeated_topic.finals()
+    assert {keys.decode(name).end for name in state_names(repeated_topic)} == {100}
 
 
 def test_parts_of_different_states_are_refused(monkeypatch):

@@ -2,6 +2,7 @@
 
 import time
 from importlib.metadata import version
+from itertools import product
 
 import pytest
 from prometheus_client import generate_latest
@@ -32,7 +33,7 @@ BOOLEANS = ("false", "true")
 def series(registry):
     """Return the value of each series."""
     families = text_string_to_metric_families(generate_latest(registry).decode())
-    return {of(one.name, **one.labels): one.value for family in families for one in family.samples}
+    return {of(sample.name, **sample.labels): sample.value for family in families for sample in family.samples}
 
 
 def of(name, /, **labels):
@@ -67,7 +68,7 @@ def test_series_with_known_labels_are_there_from_the_start():
         names |= {of("hubbub_records_total", query=query, final=final) for final in BOOLEANS}
         names |= {of("hubbub_rejected_total", query=query, reason=reason) for reason in REASONS}
         names |= {of("hubbub_flags_total", query=query, flag=flag) for flag in FLAGS}
-        names |= {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k in KINDS for b in BOOLEANS}
+        names |= {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k, b in product(KINDS, BOOLEANS)}
     assert {(name, labels) for name, labels in values if "query" in dict(labels)} == names
     assert {values[name] for name in names} == {0.0}
 
@@ -115,6 +116,7 @@ def test_a_window_that_ends_in_the_future_has_the_age_zero():
 
 
 def test_a_threshold_is_a_share_of_the_reports():
-    page, hourly = QUERIES["page"].threshold, QUERIES["hourly"].threshold
+    page = QUERIES["page"].threshold
+    hourly = QUERIES["hourly"].threshold
     assert [page.share(n) for n in (0, 25, 100, 1000)] == [None, 1.0, 0.5, 0.05]
     assert hourly.share(10) == 0.25

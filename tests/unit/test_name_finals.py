@@ -6,6 +6,7 @@ The strings are so frequent that a false or missing name has a probability below
 import base64
 import zlib
 from functools import cache
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -55,9 +56,11 @@ def asked(**settings):
 @cache
 def panes(crowd=20, *names):
     """Return the snapshots of some panes. "segv" appears in the fifth."""
-    query, rng = asked(crowd=crowd, known=list(names)), np.random.default_rng(3)
+    query = asked(crowd=crowd, known=list(names))
+    rng = np.random.default_rng(3)
     texts = ["crash", "oom", "segv", *("".join(rng.choice(list("abcdef"), 5)) for _ in range(200))]
-    rows, result = np.array([query.strings.cells_of(text) for text in texts]), {}
+    rows = np.array([query.strings.cells_of(text) for text in texts])
+    result = {}
     for place in range(TIMES):
         shares = [0.4, 0.3, 0.2 if place >= 4 else 0.0]
         weights = np.array([*shares, *[(1.0 - sum(shares)) / 200] * 200])
@@ -89,23 +92,23 @@ def test_names_are_searched_in_long_windows_and_known_in_short_ones_from_then_on
     assert results[SHORT, 300]["values"] == [], "no search has ended"
     assert results[SHORT, 600]["values"] == results[LONG, 600]["values"] == ["crash", "oom"]
     assert results[SHORT, 600]["level"] == [0.95, 0.95], "known before"
-    first = results[ALL, 600]["level"]
-    assert min(first) > 0.99, "found by this window"
+    first_level = results[ALL, 600]["level"]
+    assert min(first_level) > 0.99, "found by this window"
     assert results[LONG, 600]["level"] == [0.95, 0.95], "`all` has found them at the same time, and comes first"
     assert results[LONG, 1_800]["discover"]["first_seen"] == {"crash": 600, "oom": 600, "segv": 1_800}
     assert results[SHORT, 1_500]["values"] == ["crash", "oom"]
     assert results[SHORT, 2_100]["values"] == ["crash", "oom", "segv"]
-    last = results[ALL, 2_400]
-    assert last["n"] == 8 * 6_000
-    assert len(last["discover"]["levels"]) == asked().strings.parts
-    assert sum(last["discover"]["levels"]) == last["n"]
-    assert last["shares"]["unbiased"] == pytest.approx([0.4, 0.3, 0.1], abs=0.06)
-    assert 0 < last["discover"]["smallest"] < 0.2
+    last_result = results[ALL, 2_400]
+    assert last_result["n"] == 8 * 6_000
+    assert len(last_result["discover"]["levels"]) == asked().strings.parts
+    assert sum(last_result["discover"]["levels"]) == last_result["n"]
+    assert last_result["shares"]["unbiased"] == pytest.approx([0.4, 0.3, 0.1], abs=0.06)
+    assert 0 < last_result["discover"]["smallest"] < 0.2
 
 
 def test_an_alert_tells_of_a_name_once():
     news = [orjson.loads(value) for result in whole().values() for _, value in result.decision.alerts]
-    assert [(each["kind"], each["value"], each["window"]["end"], each["baseline"]) for each in news] == [
+    assert [(entry["kind"], entry["value"], entry["window"]["end"], entry["baseline"]) for entry in news] == [
         ("enter", "crash", 600, True),
         ("enter", "oom", 600, True),
         ("enter", "segv", 1_800, False),
@@ -120,15 +123,15 @@ def test_the_record_of_maps_answers_for_any_string():
     assert name == result.window.records[0][0] + b"|m"
     counts, answering = name_rows.decode_maps(value, query.strings.cells)
     total = sum(snapshots[pane].counts for pane in (0, 300))
-    for own, other in zip(counts, query.oracle.support(total, 12_000)[-4:], strict=True):
-        assert np.array_equal(own, other)
+    for count, other in zip(counts, query.oracle.support(total, 12_000)[-4:], strict=True):
+        assert np.array_equal(count, other)
     assert answering == query.oracle.answering(total, 12_000)[-4:]
     fields = record(result)
-    own = ask(query.oracle, total, 12_000, 12_000, "CRASH", fields["values"])
-    assert own.share == fields["shares"]["unbiased"][0]
-    for bad in (b"", b"{}", b'{"maps":["","","",""],"n":[1,1,1,1]}', value.replace(b'"n":[', b'"n":[-')):
+    count = ask(query.oracle, total, 12_000, 12_000, "CRASH", fields["values"])
+    assert count.share == fields["shares"]["unbiased"][0]
+    for bad_value in (b"", b"{}", b'{"maps":["","","",""],"n":[1,1,1,1]}', value.replace(b'"n":[', b'"n":[-')):
         with pytest.raises(ReportError):
-            name_rows.decode_maps(bad, query.strings.cells)
+            name_rows.decode_maps(bad_value, query.strings.cells)
 
 
 def test_an_export_has_names_and_any_strings():
@@ -136,7 +139,8 @@ def test_an_export_has_names_and_any_strings():
     result = whole()[LONG, 1_800]
     final = decode_record(result.window.records[0][1])
     assert [(row["value"], row["level"], row["first_seen"], row["proved"]) for row in rows(final)] == [
-        *(("crash", 0.95, 600, True), ("oom", 0.95, 600, True)),
+        ("crash", 0.95, 600, True),
+        ("oom", 0.95, 600, True),
         ("segv", final.rest()["level"][2], 1_800, True),
     ]
     maps = maps_of(final, result.window.maps[0][1], query)
@@ -144,10 +148,12 @@ def test_an_export_has_names_and_any_strings():
     table = rows(answers_of)
     assert [row["value"] for row in table] == ["oom", "never", "segv", ""]
     assert table[0] == rows(final)[1]
-    assert (table[1]["level"], table[1]["proved"], table[1]["first_seen"]) == (0.95, False, None)
+    assert table[1]["level"] == 0.95
+    assert table[1]["proved"] is False
+    assert table[1]["first_seen"] is None
     total = sum(snapshots[pane].counts for pane in (1_200, 1_500))
-    own = ask(query.oracle, total, 12_000, 12_000, "never", final.values)
-    assert [table[1][key] for key in ("unbiased", "low", "high")] == [own.share, own.low, own.high]
+    own_answer = ask(query.oracle, total, 12_000, 12_000, "never", final.values)
+    assert [table[1][key] for key in ("unbiased", "low", "high")] == [own_answer.share, own_answer.low, own_answer.high]
     assert columns([final]).keys() == columns([answers_of]).keys() >= table[0].keys()
 
 
@@ -172,9 +178,11 @@ def test_known_names_are_candidates_from_the_start():
 
 def test_known_names_that_nobody_has_are_not_shown_before_a_search():
     """The noise lifts about half of them above a small crowd, and one in forty above zero at 95%."""
-    query, snapshots = panes(20, *(f"{first}{second}" for first in "ghijklmnop" for second in "ghijklmnop"))
+    query, snapshots = panes(20, *(f"{first}{second}" for first, second in product("ghijklmnop", "ghijklmnop")))
     result = name_result(query, query.oracle, Span(SHORT, 0, 300), snapshots[0], NameHistory())
-    assert (result.is_searched, result.names, result.ambiguous) == (False, (), ())
+    assert result.is_searched is False
+    assert result.names == ()
+    assert result.ambiguous == ()
 
 
 def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
@@ -201,10 +209,10 @@ def check_maps(comparison):
     """Check that maps are compared by their counts, whichever zlib has compressed them."""
     key = min(comparison.cells)
     fields = orjson.loads(comparison.expected[key])
-    data = [zlib.decompress(base64.b64decode(each)) for each in fields["maps"]]
+    data = [zlib.decompress(base64.b64decode(field)) for field in fields["maps"]]
 
     def packed(maps, level=0, n=fields["n"]):
-        return orjson.dumps({"maps": [base64.b64encode(zlib.compress(each, level)).decode() for each in maps], "n": n})
+        return orjson.dumps({"maps": [base64.b64encode(zlib.compress(map_, level)).decode() for map_ in maps], "n": n})
 
     assert packed(data) != comparison.expected[key]
     assert comparison.is_right(key, packed(data))
@@ -224,8 +232,8 @@ class Death(Exception):
 class Owner:
     """A worker with its partition of the topic `snapshots`. It dies before the write with the number `last`."""
 
-    def __init__(self, query, standing, published, last):
-        self.query, self.standing, self.published, self.left = query, standing, published, last
+    def __init__(self, query, standing, published, last_seen):
+        self.query, self.standing, self.published, self.left = query, standing, published, last_seen
         self.snapshots = SnapshotPartition(keys.home(query.digest, 1), 1, {query.digest: Versions.of(query)})
         for name, value in standing.items():
             self.snapshots.put(name, value, 0)
@@ -248,14 +256,14 @@ class Owner:
         while state.owes(1):
             state.owes(finals)
             batch = list(state.backlog)[:finals]
-            questions = [Question(each.final.span, each.final.total, each.final.withheld) for each in batch]
+            questions = [Question(entry.final.span, entry.final.total, entry.final.withheld) for entry in batch]
             positions = {}
-            for question, one in zip(
+            for question, answer in zip(
                 questions, answers(self.query, questions, state.alerts, {}, state.names), strict=True
             ):
-                for name, value in (*one.records, *one.alerts):
+                for name, value in (*answer.records, *answer.alerts):
                     assert self.published.setdefault(name, value) == value, name
-                due = state.answer(one.states, one.blocks, one.search)
+                due = state.answer(answer.states, answer.blocks, answer.search)
                 positions[question.span.window] = due.final.position
             for write in state.totals():
                 self.write(*write)
@@ -291,10 +299,10 @@ def test_a_death_at_any_write_changes_no_byte(batch):
 
 def test_histories_forget_the_oldest_names_and_never_the_known_ones(monkeypatch):
     monkeypatch.setattr(name_history, "MOST_NAMES", 3)
-    before = {name: Sighting(1, last, False) for name, last in (("a", 1), ("b", 2), ("c", 3))}
-    assert surplus(before, ["d"], []) == ("a",)
-    assert surplus(before, ["d", "a"], ["b"]) == ("c",)
-    assert surplus(before, ["a"], []) == ()
+    sightings = {name: Sighting(1, last_seen, False) for name, last_seen in (("a", 1), ("b", 2), ("c", 3))}
+    assert surplus(sightings, ["d"], []) == ("a",)
+    assert surplus(sightings, ["d", "a"], ["b"]) == ("c",)
+    assert surplus(sightings, ["a"], []) == ()
 
 
 def test_a_final_that_is_repeated_sees_the_names_before_it():
@@ -310,15 +318,15 @@ def test_a_final_that_is_repeated_sees_the_names_before_it():
     assert history.is_first(Span(ALL, 0, 600))
     assert not history.is_first(Span(LONG, 0, 600))
     assert set(history.before(Span(SHORT, 300, 600))) == {"a", "b"}
-    after = {"b": Sighting(600, 600, True), "c": Sighting(1_200, 1_200, False)}
-    assert history.before(Span(SHORT, 900, 1_200)) == after
+    later_sightings = {"b": Sighting(600, 600, True), "c": Sighting(1_200, 1_200, False)}
+    assert history.before(Span(SHORT, 900, 1_200)) == later_sightings
     rest = history.settled(1_200)
     assert len(rest.searches) == 1
-    assert rest.before(Span(SHORT, 900, 1_200)) == after
+    assert rest.before(Span(SHORT, 900, 1_200)) == later_sightings
     assert name_history.decode(rest.encode()) == rest
-    for bad in (b"", b"{}", b"[]", rest.encode().replace(b'"version":1', b'"version":9')):
+    for bad_value in (b"", b"{}", b"[]", rest.encode().replace(b'"version":1', b'"version":9')):
         with pytest.raises(ReportError):
-            name_history.decode(bad)
+            name_history.decode(bad_value)
 
 
 def test_marks_of_unknown_strings_survive_a_restart():
@@ -326,9 +334,9 @@ def test_marks_of_unknown_strings_survive_a_restart():
     versions = Versions.of(query)
     marks = QueryMarks(versions)
     marks.count(0, [(3,) * query.strings.parts])
-    other = make_query(domain=3, pane="5m")
+    other_query = make_query(domain=3, pane="5m")
     with pytest.raises(ReportError):
-        decode(marks.encode(), Versions.of(other))
+        decode(marks.encode(), Versions.of(other_query))
     for pane in (PANE, 2 * PANE):
         assert decode(marks.encode(), versions).places == marks.places
         marks.count(pane, [tuple(query.oracle.answering(snapshots[0].counts, 6_000))])
@@ -338,7 +346,12 @@ def test_marks_of_unknown_strings_survive_a_restart():
 def test_all_ends_at_each_search_also_if_a_version_changes_it():
     versions = Versions.of(asked(search="20m")).with_version(Version(1_500, asked(search="10m")))
     assert [versions.all_end(pane) for pane in (0, 900, 1_200, 1_500, 1_800, 2_100)] == [
-        *(1_200, 1_200, 1_800, 1_800, 2_400, 2_400)
+        1_200,
+        1_200,
+        1_800,
+        1_800,
+        2_400,
+        2_400,
     ]
     assert versions.first_window_end(0) == 300
 

@@ -38,7 +38,9 @@ def query(edition=2, name="screens", **table):
 )
 def test_digests_and_charges_of_edition_2_never_change(name, table, digest, bound):
     q = query(name=name, **table)
-    assert (q.digest.hex(), q.record_charge, q.noise) == (digest, bound, "table")
+    assert q.digest.hex() == digest
+    assert q.record_charge == bound
+    assert q.noise == "table"
     assert query(1, name=name, noise="table", **table) == q
 
 
@@ -59,17 +61,20 @@ def test_digests_and_charges_of_edition_2_never_change(name, table, digest, boun
 )
 def test_the_edition_decides_what_the_file_leaves_open(edition, table, noise, name):
     q = query(edition, **SCREENS | table)
-    assert (q.noise, q.oracle.name) == (noise, name)
+    assert q.noise == noise
+    assert q.oracle.name == name
 
 
 def test_answers_are_not_part_of_the_noise():
-    digests = {query(**SCREENS, noise="table", answers=each).digest for each in ("life", "once", "fresh")}
+    digests = {query(**SCREENS, noise="table", answers=answers).digest for answers in ("life", "once", "fresh")}
     assert len(digests) == 1
 
 
 def test_a_file_asks_for_a_table_with_more_fixed_points():
-    best, more = query(**SCREENS, oracle="olh"), query(**SCREENS, oracle="olh", table=4)
-    assert (best.table, more.table) == (2, 4)
+    best = query(**SCREENS, oracle="olh")
+    more = query(**SCREENS, oracle="olh", table=4)
+    assert best.table == 2
+    assert more.table == 4
     assert best.record_charge < more.record_charge == more.oracle.bound(4)
     assert more.oracle.bound(2) < best.oracle.bound(2) == best.record_charge
     assert query(**SCREENS, table=4).table == 4
@@ -77,7 +82,8 @@ def test_a_file_asks_for_a_table_with_more_fixed_points():
 
 def test_each_attribute_has_its_own_table():
     q = query(**SEVERAL)
-    assert (q.table, q.noise) == ({"os": 3, "sex": 3}, "table")
+    assert q.table == {"os": 3, "sex": 3}
+    assert q.noise == "table"
     assert '"table":{"os":3,"sex":3}' in q.canonical
     assert q.record_charge == 100.0, "age answers with noise for each of 100 values"
     spl = query(**SEVERAL | {"solution": "spl"})
@@ -86,7 +92,8 @@ def test_each_attribute_has_its_own_table():
     assert spl.charge.amount >= sum(parts)
     assert query(**SEVERAL, table={"os": 5}).table == {"os": 5, "sex": 3}
     rsfd = query(**SEVERAL | {"solution": "rsfd"})
-    assert (rsfd.noise, rsfd.answers) == ("each", "once")
+    assert rsfd.noise == "each"
+    assert rsfd.answers == "once"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +121,9 @@ def test_a_file_names_its_edition_before_all_tables(tmp_path):
     path = tmp_path / "hubbub.toml"
     path.write_text("edition = 2\n" + "revision = 3\n" + make_text("screens", domain=64))
     file = load_file(path)
-    assert (file.edition, file.revision, file.queries["screens"].noise) == (2, 3, "table")
+    assert file.edition == 2
+    assert file.revision == 3
+    assert file.queries["screens"].noise == "table"
 
 
 class Days:
@@ -133,7 +142,7 @@ def client(ledger=None, **table):
 def test_a_device_looks_its_answers_up_in_one_table():
     person = client()
     reports = {value: {person.answer(value).tobytes() for _ in range(3)} for value in range(5)}
-    assert all(len(each) == 1 for each in reports.values())
+    assert all(len(report) == 1 for report in reports.values())
     assert len(set.union(*reports.values())) == 5, "no two values have the same report"
     assert person.spent == person.query.record_charge == person.query.oracle.bound(5) < 5.0
 
@@ -141,7 +150,7 @@ def test_a_device_looks_its_answers_up_in_one_table():
 def test_a_device_that_answers_once_and_then_for_life_is_charged_the_bound_in_all():
     clock, ledger = Days(), Ledger(":memory:", KEY)
     table = {"domain": 5, "epsilon": 1.0, "budget": 8.0, "noise": "table"}
-    once, life = (Client(query(**table, answers=each), ledger, clock=clock) for each in ("once", "life"))
+    once, life = (Client(query(**table, answers=answers), ledger, clock=clock) for answers in ("once", "life"))
     assert once.query.digest == life.query.digest
     report = once.answer(3).tobytes()
     assert once.spent == 1.0
@@ -180,9 +189,9 @@ def test_a_crowd_of_records_keeps_its_tables(solution):
     rng = np.random.default_rng(3)
     crowd = Respondents(q.oracle, 50, lambda *_: Seeded(rng))
     values = rng.integers(0, [100, 5, 2], (50, 3))
-    first = crowd.reports(values)
+    first_reports = crowd.reports(values)
     crowd.reports(rng.integers(0, [100, 5, 2], (50, 3)))
-    assert np.array_equal(crowd.reports(values), first)
+    assert np.array_equal(crowd.reports(values), first_reports)
 
 
 @pytest.mark.parametrize(
@@ -213,21 +222,22 @@ def test_a_listing_gives_all_that_a_client_needs(table):
         assert set(definition["thresholds"]["os"]) == {"hi", "lo"}
 
 
-def covariance_of_a_change(o, then, now, value):
+def covariance_of_a_change(o, then, later_values, value):
     """Return the covariance of the supports of a value in two windows, by the sum over all rows and tables."""
     law, total, both, first, second = o.tables, Fraction(), Fraction(), Fraction(), Fraction()
     codes = itertools.product(range(1, getattr(o, "cells", 2)), repeat=2) if o.name == "full" else [None]
     for rows in codes:
         if rows is not None and rows[0] == rows[1]:
             continue
-        places = np.array([then, now, value])
+        places = np.array([then, later_values, value])
         words = None if rows is None else np.repeat([rows], 3, axis=0)
         own, later, bucket = o.classify(places, words).tolist()
         for order in itertools.permutations(range(o.places)):
-            points = sum(each == place for place, each in enumerate(order))
+            points = sum(element == place for place, element in enumerate(order))
             weight = law.hi if points >= law.fixed_points else law.lo
             total += weight
-            one, two = order[own] == bucket, order[later] == bucket
+            one = order[own] == bucket
+            two = order[later] == bucket
             both, first, second = both + weight * (one and two), first + weight * one, second + weight * two
     return (both - first * second / total) / total
 
@@ -249,19 +259,20 @@ def test_the_errors_of_a_change_are_those_of_all_tables(name, size, points, opti
 @pytest.mark.parametrize(("name", "size", "points"), [("grr", 2, 2), ("grr", 8, 3), ("olh", 64, 2), ("hr", 64, 2)])
 def test_changes_of_a_panel_have_the_stated_error(name, size, points):
     """200 panels in which everybody changes. A correct error fails here with a chance below 1e-6."""
-    o, rng = oracle(name, epsilon=1.0, size=size, table=points), np.random.default_rng(11)
+    o = oracle(name, epsilon=1.0, size=size, table=points)
+    rng = np.random.default_rng(11)
     scores = []
     for _ in range(200):
         crowd = Respondents(o, 2000, lambda *_: Seeded(rng))
-        then = rng.integers(0, size, 2000)
-        now = (then + rng.integers(1, size, 2000)) % size
+        earlier_numbers = rng.integers(0, size, 2000)
+        later_values = (earlier_numbers + rng.integers(1, size, 2000)) % size
         estimates = []
-        for values in (then, now):
+        for values in (earlier_numbers, later_values):
             state = o.zeros()
             o.add(state, crowd.reports(values))
             estimates.append(o.estimate(state, 2000))
         shares, stderr = change(*estimates)
-        truth = (np.bincount(now, minlength=size) - np.bincount(then, minlength=size)) / 2000
+        truth = (np.bincount(later_values, minlength=size) - np.bincount(earlier_numbers, minlength=size)) / 2000
         scores.append((shares - truth)[0] / stderr[0])
     variance = float(np.mean(np.square(scores)))
     assert variance < 1 + quantile(1e-6) * np.sqrt(2 / 200)

@@ -13,7 +13,8 @@ def test_every_cell_runs_in_order(path, monkeypatch, tmp_path):
     monkeypatch.setenv("MPLBACKEND", "Agg")
     monkeypatch.chdir(tmp_path)
     notebook = json.loads(path.read_text())
-    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert notebook["nbformat"] == 4
+    assert notebook["nbformat_minor"] == 5
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
     names = {}
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]

@@ -31,7 +31,7 @@ def test_intervals_of_quantiles_and_ranges_cover():
 
 def test_haar_has_half_the_rank_errors_of_flat_shares_and_no_more_than_a_tree_of_four():
     rows = number_study.rank_errors(2, crowds=(100_000,))
-    errors = {name: [float(f"0{each}") for each in cell.split()] for name, cell in rows}
+    errors = {name: [float(f"0{word}") for word in cell.split()] for name, cell in rows}
     assert errors.keys() == METHODS.keys()
     assert max(errors["haar"]) < 0.04
     assert np.mean(errors["haar"]) < np.mean(errors["flat hr, norm_sub"]) / 2
@@ -61,13 +61,13 @@ def test_a_plan_says_what_a_width_needs(capsys):
     assert "2% with 260,832" in text
     assert plan(["--number", "--clients", "1e5", "--width", "0.01", "--answers", "fresh"]) == 0
     assert "1% with 1,043,3" in " ".join(capsys.readouterr().out.split())
-    for wrong in (
+    for wrong_value in (
         ["--number"],
         ["--number", "--clients", "9", "--size", "4"],
         ["--number", "--clients", "9", "--bins", "100"],
     ):
         with pytest.raises(SystemExit):
-            plan(wrong)
+            plan(wrong_value)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
