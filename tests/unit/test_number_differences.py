@@ -1,5 +1,7 @@
 """Differences of numbers between two windows have honest intervals, and a proof of a change is seldom false."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -40,8 +42,8 @@ def test_windows_of_one_population_seldom_differ(draw):
     """
     rng = np.random.default_rng(1)
     rows = [all_changes(NumberDifferences(window(draw, rng), window(draw, rng))) for _ in range(RUNS)]
-    misses = sum(not each.low - 1e-9 <= 0.0 <= each.high + 1e-9 for row in rows for each in row)
-    rejections = sum(each.p_value < 0.05 for row in rows for each in row)
+    misses = sum(not difference.low - 1e-9 <= 0.0 <= difference.high + 1e-9 for difference in chain.from_iterable(rows))
+    rejections = sum(difference.p_value < 0.05 for difference in chain.from_iterable(rows))
     assert misses <= 53
     assert rejections <= 53
 
@@ -64,17 +66,18 @@ def test_people_who_repeat_their_answers_may_bring_the_opposite_noise():
 
     100 intervals of 95%: more than 18 miss by chance in less than 1e-6.
     """
-    rng, misses = np.random.default_rng(7), {True: 0, False: 0}
+    rng = np.random.default_rng(7)
+    misses = {True: 0, False: 0}
     haar = oracle("haar", epsilon=1.0, size=16, table=2)
     scale, n = Scale(0.0, 16.0, 16), 4_000
     for _ in range(100):
         rows = haar.rows(n, rng)
         low, high = (haar.classify(np.full(n, value), rows) for value in (2, 13))
-        first = haar.answer(low, rows, rng)
-        second = first.copy()
+        first_reports = haar.answer(low, rows, rng)
+        second = first_reports.copy()
         second[:, 0] ^= (low != high).astype(np.uint8)
         windows = []
-        for reports in (first, second):
+        for reports in (first_reports, second):
             tally = haar.zeros()
             haar.add(tally, reports)
             windows.append(Numbers(haar.estimate(tally, n), scale))
@@ -103,18 +106,21 @@ def test_both_windows_together_are_the_estimate_of_all_reports():
     for n in (4_000, 9_000):
         tallies.append(HAAR.zeros())
         HAAR.add(tallies[-1], HAAR.perturb(SCALE.positions(smooth(rng, n)), rng))
-    one, two, both = (
+    first_estimate, second_estimate, both = (
         HAAR.estimate(t, n) for t, n in ((tallies[0], 4_000), (tallies[1], 9_000), (sum(tallies), 13_000))
     )
-    pooled = one.pooled(two)
+    pooled = first_estimate.pooled(second_estimate)
     assert pooled.shares == pytest.approx(both.shares, abs=1e-12)
-    assert (pooled.answering, pooled.n, pooled.n_independent) == (both.answering, both.n, both.n_independent)
+    assert pooled.answering == both.answering
+    assert pooled.n == both.n
+    assert pooled.n_independent == both.n_independent
 
 
 def test_windows_that_cannot_be_compared_are_refused():
     rng = np.random.default_rng(6)
-    one, none = window(smooth, rng), Numbers(HAAR.estimate(HAAR.zeros(), 0), SCALE)
-    other = Numbers(one.estimate, Scale(1.0, 50_000.0, 256, "log"))
-    for after, text in ((none, "need reports"), (other, "same scale")):
+    one = window(smooth, rng)
+    none = Numbers(HAAR.estimate(HAAR.zeros(), 0), SCALE)
+    other_numbers = Numbers(one.estimate, Scale(1.0, 50_000.0, 256, "log"))
+    for after, text in ((none, "need reports"), (other_numbers, "same scale")):
         with pytest.raises(ParameterError, match=text):
             NumberDifferences(one, after)

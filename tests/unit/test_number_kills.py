@@ -110,9 +110,10 @@ async def check_deaths(panes):
     expected = {key: value for _, key, value in calm.published}
     for life in range(len(calm.records)):
         topic, published = dict(panes), {}
-        first, second = await live(topic, life), await live(topic)
-        assert len(first.records) == life
-        for _, key, value in [*first.published, *second.published]:
+        first_live = await live(topic, life)
+        second = await live(topic)
+        assert len(first_live.records) == life
+        for _, key, value in [*first_live.published, *second.published]:
             assert published.setdefault(key, value) == value, "a record that is written twice stays the same"
         assert published == expected
     return calm

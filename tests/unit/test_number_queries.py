@@ -47,24 +47,27 @@ def records(query, whole, withheld=()):
 
 def test_the_digest_is_that_of_the_documented_definition():
     assert ask().digest.hex() == "6888bce6a2de3ee2"
-    assert ask(unit := {**LATENCY, "unit": "ms"}).digest.hex() == "6888bce6a2de3ee2"
+    unit = {**LATENCY, "unit": "ms"}
+    assert ask(unit).digest.hex() == "6888bce6a2de3ee2"
     assert unit["unit"] == "ms"
-    assert (ask(edition=2).table, ask(edition=2).record_charge, ask().record_charge) == (2, 1.0, 2.0)
+    assert ask(edition=2).table == 2
+    assert ask(edition=2).record_charge == 1.0
+    assert ask().record_charge == 2.0
 
 
 @pytest.mark.parametrize("edition", [1, 2])
 def test_a_definition_of_the_topic_is_the_same_query(edition):
-    whole = ask({**LATENCY, "unit": "ms"}, edition, ranges={"slow": [1000, 60_000]}, threshold={"p95": 2000.0})
+    whole_answer = ask({**LATENCY, "unit": "ms"}, edition, ranges={"slow": [1000, 60_000]}, threshold={"p95": 2000.0})
     attributes = {"wait": LATENCY, "kind": ["a", "b"]}
     several = make_query(
         attributes=attributes, ranges={"wait": {"slow": [1000, 60_000]}}, name="load_time", edition=edition
     )
-    for query in (whole, several):
-        again = query_of("load_time", json.loads(json.dumps(dump(query))))
-        assert again == query
-        assert again.digest == query.digest
-        assert again.quantiles == (0.5, 0.9, 0.95, 0.99)
-    assert whole.limits == ((0.95, 2000.0),)
+    for query in (whole_answer, several):
+        repeated_query = query_of("load_time", json.loads(json.dumps(dump(query))))
+        assert repeated_query == query
+        assert repeated_query.digest == query.digest
+        assert repeated_query.quantiles == (0.5, 0.9, 0.95, 0.99)
+    assert whole_answer.limits == ((0.95, 2000.0),)
 
 
 @pytest.mark.parametrize(
@@ -136,18 +139,20 @@ def test_a_record_shows_the_distribution_and_gives_every_other_answer(bins):
     numbers = rng.lognormal(6.0, 0.8, 50_000)
     (value,) = records(query, total(query, numbers, rng))
     fields = schemas.record(value)["numbers"]
-    assert (fields["unit"], fields["bins"], sum(fields["levels"])) == ("ms", bins, 50_000)
+    assert fields["unit"] == "ms"
+    assert fields["bins"] == bins
+    assert sum(fields["levels"]) == 50_000
     assert fields["quantiles"].keys() == {"0.5", "0.9", "0.95", "0.99"}
     median = fields["quantiles"]["0.5"]
     assert median["low"] <= np.median(numbers) <= median["high"]
     slow = fields["ranges"]["slow"]
     assert slow["low"] <= np.mean(numbers >= slow["from"]) <= slow["high"]
-    again = decode(value).numbers()
+    repeated_numbers = decode(value).numbers()
     if bins <= 1024:
-        assert again.quantile(0.5).value == pytest.approx(median["value"], rel=1e-5)
-        row = again.range(1000, 60_000)
+        assert repeated_numbers.quantile(0.5).value == pytest.approx(median["value"], rel=1e-5)
+        row = repeated_numbers.range(1000, 60_000)
         assert (row.share, row.stderr) == pytest.approx((slow["share"], slow["stderr"]), rel=1e-4)
-    assert again.quantile(0.25).low <= np.quantile(numbers, 0.25) <= again.quantile(0.25).high
+    assert repeated_numbers.quantile(0.25).low <= np.quantile(numbers, 0.25) <= repeated_numbers.quantile(0.25).high
 
 
 def test_a_withheld_record_shows_no_numbers():
@@ -223,33 +228,36 @@ FAR = {"low": 1.7e9, "high": 1.7e9 + 86_400.0, "bins": 1024}
 
 
 def test_numbers_far_from_zero_have_the_digits_that_tell_their_bins_apart():
-    query, rng = ask(FAR, epsilon=4.0), np.random.default_rng(1)
-    whole = total(query, FAR["low"] + rng.uniform(0.0, 60_000.0, 50_000), rng)
-    fields = orjson.loads(records(query, whole)[0])["numbers"]
-    numbers = Numbers(query.oracle.estimate(whole.counts, whole.n, whole.n), query.domain.scale)
+    query = ask(FAR, epsilon=4.0)
+    rng = np.random.default_rng(1)
+    whole_total = total(query, FAR["low"] + rng.uniform(0.0, 60_000.0, 50_000), rng)
+    fields = orjson.loads(records(query, whole_total)[0])["numbers"]
+    numbers = Numbers(query.oracle.estimate(whole_total.counts, whole_total.n, whole_total.n), query.domain.scale)
     for row, quantity in ((fields["mean"], numbers.mean()), (fields["quantiles"]["0.5"], numbers.quantile(0.5))):
         np.testing.assert_allclose([*row.values()], quantity, rtol=0.0, atol=1.0)
 
 
 def test_alerts_and_differences_of_numbers_far_from_zero_have_these_digits():
-    query, rng = ask(FAR, epsilon=4.0, crowd=1), np.random.default_rng(2)
-    scale, watch = query.domain.scale, number_watch_of(query, subjects(query)[0], query.windows[0])
+    query = ask(FAR, epsilon=4.0, crowd=1)
+    rng = np.random.default_rng(2)
+    scale = query.domain.scale
+    watch = number_watch_of(query, subjects(query)[0], query.windows[0])
     state, results = None, []
     for number, latest in enumerate((20_000.0, 60_000.0)):
-        whole = total(query, FAR["low"] + rng.uniform(0.0, latest, 50_000), rng)
+        whole_total = total(query, FAR["low"] + rng.uniform(0.0, latest, 50_000), rng)
         start = START + 10 * number
         span = Span(query.windows[0], start, start + 10)
-        [(_, record)] = build(query, span, whole).records
-        findings = find_all(query, span, whole)
+        [(_, record)] = build(query, span, whole_total).records
+        findings = find_all(query, span, whole_total)
         state, alerts = number_step(watch, state, span, findings[0], [])
         results.append((decode(record), findings[0].numbers))
-    (before, earlier), (after, later) = results
+    (earlier_rows, earlier_alerts), (later_rows, later_alerts) = results
     rise = next(alert for alert in alerts if alert.value == "p50")
-    medians = earlier.quantile(0.5).value, later.quantile(0.5).value
+    medians = earlier_alerts.quantile(0.5).value, later_alerts.quantile(0.5).value
     assert (rise.before, rise.share) == pytest.approx(medians, rel=0.0, abs=1.0)
-    silence = next(each for each in state.silences if each.value == "p50")
+    silence = next(silence for silence in state.silences if silence.value == "p50")
     assert silence.before == rise.before
-    [row] = differences(before, after, scale.bins, 0.05, ["p50"], None).rows
+    [row] = differences(earlier_rows, later_rows, scale.bins, 0.05, ["p50"], None).rows
     assert (row.before, row.after) == pytest.approx(medians, rel=0.0, abs=1.0)
 
 

@@ -43,8 +43,8 @@ def provider(command):
 
 
 def tokens(command, count):
-    each = provider(command)
-    return [asyncio.run(each.token()) for _ in range(count)]
+    token = provider(command)
+    return [asyncio.run(token.token()) for _ in range(count)]
 
 
 def test_all_clients_of_a_process_share_the_token_of_a_command(program):
@@ -53,22 +53,24 @@ def test_all_clients_of_a_process_share_the_token_of_a_command(program):
 
 
 def test_a_token_is_renewed_before_it_expires(program, monkeypatch):
-    command, now = TokenCommand(f"{program} 1000"), time.time()
+    command = TokenCommand(f"{program} 1000")
+    present_time = time.time()
     assert command.current() == "token-1"
     for moment, token in (700, "token-1"), (790, "token-1"), (810, "token-2"):
-        monkeypatch.setattr(oauth.time, "time", lambda moment=moment: now + moment)
+        monkeypatch.setattr(oauth.time, "time", lambda moment=moment: present_time + moment)
         assert command.current() == token
 
 
 def test_a_failure_uses_the_present_token_until_it_expires(program, tmp_path, monkeypatch, caplog):
-    command, now = TokenCommand(f"{program} 100"), time.time()
+    command = TokenCommand(f"{program} 100")
+    present_time = time.time()
     assert command.current() == "token-1"
     (tmp_path / "broken").touch()
-    monkeypatch.setattr(oauth.time, "time", lambda: now + 90)
+    monkeypatch.setattr(oauth.time, "time", lambda: present_time + 90)
     with caplog.at_level(logging.WARNING):
         assert command.current() == "token-1"
     assert "exited with code 1" in caplog.text
-    monkeypatch.setattr(oauth.time, "time", lambda: now + 101)
+    monkeypatch.setattr(oauth.time, "time", lambda: present_time + 101)
     with pytest.raises(KafkaUnreachable, match="print-token exited with code 1; run the command by hand") as failure:
         command.current()
     (tmp_path / "broken").unlink()
@@ -77,8 +79,8 @@ def test_a_failure_uses_the_present_token_until_it_expires(program, tmp_path, mo
 
 def test_several_threads_run_the_command_once(program):
     async def run():
-        each = provider(f"{program} 600")
-        return await asyncio.gather(*[each.token() for _ in range(20)])
+        token = provider(f"{program} 600")
+        return await asyncio.gather(*[token.token() for _ in range(20)])
 
     assert {*asyncio.run(run())} == {"token-1"}
 

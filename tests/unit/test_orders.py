@@ -29,16 +29,17 @@ def chacha(key, blocks):
     x = start.copy()
     for quarters in ROUNDS * 10:
         for a, b, c, d in quarters:
-            for one, other, third, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-                x[one] += x[other]
-                x[third] ^= x[one]
+            for first_word, second_word, third, by in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+                x[first_word] += x[second_word]
+                x[third] ^= x[first_word]
                 x[third] = x[third] << np.uint32(by) | x[third] >> np.uint32(32 - by)
     return (x + start).T
 
 
 def shuffle_rows(rows, key=None, cuts=(0, 1)):
     """Return the rows of several pieces in another order."""
-    pieces, result = np.split(rows, [min(cut, len(rows)) for cut in cuts]), np.empty_like(rows)
+    pieces = np.split(rows, [min(cut, len(rows)) for cut in cuts])
+    result = np.empty_like(rows)
     orders.shuffle(pieces, result) if key is None else orders.order(pieces, key, result)
     return result
 
@@ -79,15 +80,16 @@ def test_the_kernel_goes_by_the_stream_alone(width):
         key = rng.bytes(orders.KEY)
         octets = rng.integers(0, 256, count * width + 8, np.uint8)
         rows = octets[count % 8 :][: count * width].reshape(count, width)  # at any address
-        before = rows.copy()
+        earlier_rows = rows.copy()
         for cuts in ((), (0, 1), (3, 3, 250)):
-            assert np.array_equal(shuffle_rows(rows, key, cuts), before[expected(count, key)[0]])
-        assert np.array_equal(rows, before)
+            assert np.array_equal(shuffle_rows(rows, key, cuts), earlier_rows[expected(count, key)[0]])
+        assert np.array_equal(rows, earlier_rows)
 
 
 @kernel
 def test_a_word_that_would_favour_some_places_is_skipped():
-    key, rows = bytes(range(32)), np.arange(150_000, dtype="<u4").view(np.uint8).reshape(-1, 4)
+    key = bytes(range(32))
+    rows = np.arange(150_000, dtype="<u4").view(np.uint8).reshape(-1, 4)
     order, skips = expected(len(rows), key)
     assert skips
     assert shuffle_rows(rows, key).view("<u4").ravel().tolist() == order
@@ -97,7 +99,8 @@ def test_a_word_that_would_favour_some_places_is_skipped():
 @pytest.mark.parametrize("width", [4, 5])
 def test_all_orders_have_the_same_probability(way, width):
     """A chi-square test of the 24 orders of four rows. A correct kernel fails once in a million runs."""
-    rows, n = np.arange(4 * width, dtype=np.uint8).reshape(4, width), 6_000
+    rows = np.arange(4 * width, dtype=np.uint8).reshape(4, width)
+    n = 6_000
     with WAYS[way]():
         counts = Counter(tuple(shuffle_rows(rows)[:, 0] // width) for _ in range(n))
     assert set(counts) <= set(permutations(range(4)))

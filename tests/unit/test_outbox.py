@@ -24,7 +24,8 @@ class Producer:
 
     def __init__(self, away=0, unheard=0, answers=False):
         self.away, self.sent, self.acks = away, [], []
-        self.unheard, self.answers = unheard, answers
+        self.unheard = unheard
+        self.answers = answers
 
     def create_batch(self):
         return BatchBuilder(BATCH, 0)
@@ -103,20 +104,24 @@ def test_the_offset_of_the_last_record_of_each_acknowledged_batch_is_reported():
 
 
 def test_it_waits_during_an_outage_and_drops_records_that_nobody_needs():
-    writes, away = [(b"%d" % i, bytes(600)) for i in range(4)], Producer(away=3)
+    writes = [(b"%d" % i, bytes(600)) for i in range(4)]
+    away = Producer(away=3)
     with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), away)
     assert away.writes == writes
-    producer, needs = Producer(), iter([True, True, False])
+    producer = Producer()
+    needs = iter([True, True, False])
     acks = with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(needs)), producer)
     assert producer.writes == writes[:2]
     assert len(acks) == 2
-    absent, needs = Producer(away=9), iter([True, True, False])
+    absent = Producer(away=9)
+    needs = iter([True, True, False])
     with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes, is_current=lambda: next(needs)), absent)
     assert absent.writes == []
 
 
 def test_a_topic_that_no_broker_names_is_asked_for_again_while_none_answers(caplog):
-    producer, writes = Producer(unheard=2), [(b"k", b"v")]
+    producer = Producer(unheard=2)
+    writes = [(b"k", b"v")]
     with_outbox(lambda outbox: outbox.write(SNAPSHOTS, 0, writes), producer)
     assert producer.writes == writes
     assert with_outbox(lambda outbox: outbox.partitions(SNAPSHOTS), Producer(unheard=2)) == 3
@@ -142,10 +147,10 @@ def test_the_age_of_a_write_lasts_from_its_begin_to_its_acknowledgement(monkeypa
     async def use(outbox):
         ticks = await outbox.append(REPORTS, 0, [(b"k", b"tick", [], None)])
         assert outbox.write_age == 0.0, "no state depends on a tick"
-        [first] = await outbox.write(SNAPSHOTS, 0, [(b"k", b"v")])
+        [first_write] = await outbox.write(SNAPSHOTS, 0, [(b"k", b"v")])
         [second] = await outbox.write(SNAPSHOTS, 1, [(b"k", b"v")])
         assert outbox.write_age == 2.0
-        first.set_result(SimpleNamespace(offset=1))
+        first_write.set_result(SimpleNamespace(offset=1))
         await asyncio.sleep(0)
         assert outbox.write_age == 2.0, "of the second write"
         second.set_exception(OSError())
@@ -183,11 +188,15 @@ def test_a_record_that_is_not_sent_uses_no_room():
 
 
 def test_rejects_keep_their_headers():
-    producer, reject = Producer(), Reject(5, b"start", "late", "by 3 s")
+    producer = Producer()
+    reject = Reject(5, b"start", "late", "by 3 s")
     checkpoints = partial(Checkpoints, SimpleNamespace(topic="p.reports"))
     with_outbox(lambda outbox: checkpoints(outbox, None, None, None)._set_aside(4, [reject]), producer)
     [(topic, partition, [(key, value, headers)])] = producer.sent
-    assert (topic, partition, key, value) == (f"p.{REJECTS}", 1, b"p.reports|4|5", b"start")
+    assert topic == f"p.{REJECTS}"
+    assert partition == 1
+    assert key == b"p.reports|4|5"
+    assert value == b"start"
     assert ("reason", b"late") in headers
 
 

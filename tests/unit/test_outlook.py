@@ -48,7 +48,9 @@ def test_answers_for_life_are_compared_with_once_fresh_and_the_optimum():
     ways = {way.name: way for way in outlook.ways(query(**SCREENS), query(**SCREENS).oracle)}
     assert ways["once"].distance == pytest.approx(1.0, abs=0.01)
     assert ways["life"].distance == pytest.approx(4.13, abs=0.01)
-    assert (ways["life"].lifetime, ways["once"].lifetime, ways["fresh"].lifetime) == (12.50667961609, 4.0, 16.0)
+    assert ways["life"].lifetime == 12.50667961609
+    assert ways["once"].lifetime == 4.0
+    assert ways["fresh"].lifetime == 16.0
     text = outlook.comparison(
         query(**SCREENS, oracle="olh", buckets=8), query(**SCREENS, oracle="olh", buckets=8).oracle
     )
@@ -72,13 +74,14 @@ def test_the_epsilon_of_answers_once_sees_the_share():
 
 
 def test_a_list_of_ten_has_as_many_true_values_as_simulated_people_show():
-    view, rng = query(**SCREENS).oracle, np.random.default_rng(5)
+    view = query(**SCREENS).oracle
+    rng = np.random.default_rng(5)
     shares = np.arange(1, 65) ** -1.1
     shares /= shares.sum()
     hits = []
     for _ in range(40):
-        own = np.rint(20_000 * shares).astype(np.int64)
-        reports = view.perturb(np.repeat(np.arange(64), own), rng)
+        true_counts = np.rint(20_000 * shares).astype(np.int64)
+        reports = view.perturb(np.repeat(np.arange(64), true_counts), rng)
         state = view.zeros()
         view.add(state, reports)
         top = np.argsort(-view.estimate(state, len(reports)).shares)[:10]
@@ -135,9 +138,9 @@ def test_who_knows_an_answer_of_every_attribute_learns_about_all_of_them():
     """For spl an answer is a whole record: the bounds of both tables add up. For smp it is one of them."""
     several = make_table(attributes={"age": 6, "sex": 2}, epsilon=2.0, budget=30.0, pane="1m")
     spl, smp = (query(**several | {"solution": solution}) for solution in ("spl", "smp"))
-    for each, add in ((spl, math.fsum), (smp, max)):
-        second = add([encoder.bound(2) for encoder in each.oracle.encoders])
-        assert f"learns up to exp({up(second)}) about another" in " ".join(promises(each))
+    for plan, add in ((spl, math.fsum), (smp, max)):
+        second = add([encoder.bound(2) for encoder in plan.oracle.encoders])
+        assert f"learns up to exp({up(second)}) about another" in " ".join(promises(plan))
         assert second >= 2.0, "it is never less than one report tells"
 
 

@@ -1,5 +1,7 @@
 """The overview has a row for each query: its state, its newest window with values, and its alerts of the last hour."""
 
+from itertools import chain
+
 import pytest
 
 from aggregator.board.store.states import States
@@ -15,26 +17,32 @@ NOW = START + PANES * PANE + 5
 @pytest.fixture(scope="module")
 def messages():
     crowd = Crowd(HOMEPAGE, clients=20_000, surge=8)
-    return [message for _ in range(PANES) for message in crowd.next()]
+    return [*chain.from_iterable(crowd.next() for _ in range(PANES))]
 
 
 def row_of(board, name="homepage"):
-    (row,) = [each for each in ask(board, "overview")["queries"] if each["name"] == name]
+    (row,) = [query_row for query_row in ask(board, "overview")["queries"] if query_row["name"] == name]
     return row
 
 
-def board_at(now, messages):
-    return store(messages, clock=lambda: now)
+def board_at(moment, messages):
+    return store(messages, clock=lambda: moment)
 
 
 def test_a_row_has_the_newest_window_and_its_largest_value(messages):
     board = board_at(NOW, messages)
-    row, estimate = row_of(board), ask(board, "estimate", "homepage", top=1)
+    row = row_of(board)
+    estimate = ask(board, "estimate", "homepage", top=1)
     (first,) = estimate["values"]
-    assert (row["value"], row["share"]) == (first["value"], first["unbiased"])
-    assert (row["n"], row["end"]) == (estimate["n"], estimate["window"]["end"])
-    assert (row["state"], row["age"]) == ("live", 5.0)
-    assert (row["low"], row["high"], row["level"]) == (first["low"], first["high"], estimate["level"])
+    assert row["value"] == first["value"]
+    assert row["share"] == first["unbiased"]
+    assert row["n"] == estimate["n"]
+    assert row["end"] == estimate["window"]["end"]
+    assert row["state"] == "live"
+    assert row["age"] == 5.0
+    assert row["low"] == first["low"]
+    assert row["high"] == first["high"]
+    assert row["level"] == estimate["level"]
     one = ask(board, "estimate", "homepage", value=row["value"])["values"][0]
     assert row["low"] < one["low"] < row["share"] < one["high"] < row["high"], "it is wider, for a value that leads"
 
@@ -47,12 +55,12 @@ def test_a_query_without_windows_has_a_row(messages):
 
 def test_only_alerts_of_the_last_hour_count(messages):
     board = board_at(NOW, messages)
-    alerts = [each for each in ask(board, "alerts")["alerts"] if not each["baseline"]]
+    alerts = [query_row for query_row in ask(board, "alerts")["alerts"] if not query_row["baseline"]]
     assert len(alerts) > 0
     assert row_of(board)["alerts"] == len(alerts)
-    last = max(each["window"]["end"] for each in alerts)
-    assert row_of(board_at(last + 3599, messages))["alerts"] > 0
-    assert row_of(board_at(last + 3600, messages))["alerts"] == 0
+    last_alert = max(alert["window"]["end"] for alert in alerts)
+    assert row_of(board_at(last_alert + 3599, messages))["alerts"] > 0
+    assert row_of(board_at(last_alert + 3600, messages))["alerts"] == 0
 
 
 def test_a_status_tells_quiet_from_late(messages):
@@ -62,8 +70,9 @@ def test_a_status_tells_quiet_from_late(messages):
         board = board_at(late, [*messages, status_message(HOMEPAGE, late // PANE * PANE - 2 * PANE, newest)])
         assert row_of(board)["state"] == state
         assert row_of(board)["newest_report"] == newest
-        (query,) = [each for each in ask(board, "queries")["queries"] if each["name"] == "homepage"]
-        assert (query["state"], query["newest_report"]) == (state, newest)
+        (query,) = [query_row for query_row in ask(board, "queries")["queries"] if query_row["name"] == "homepage"]
+        assert query["state"] == state
+        assert query["newest_report"] == newest
 
 
 def test_a_status_may_come_before_its_definition(messages):
@@ -88,26 +97,30 @@ def test_a_false_status_is_refused(messages):
 
 def test_a_withheld_crowd_shows_its_newest_window_with_values(messages):
     crowd = Crowd(HOMEPAGE, start=START, clients=500)
-    every = [message for _ in range(4) for message in crowd.next()]
-    small = [withheld(each) if each[0] == "estimates" else each for each in every[-4:]]
+    every = [*chain.from_iterable(crowd.next() for _ in range(4))]
+    small = [withheld(message) if message[0] == "estimates" else message for message in every[-4:]]
     board = board_at(START + 4 * PANE, [*every[:-4], *small])
     row = row_of(board)
-    assert (row["state"], row["withheld_reason"]) == ("withheld", "small")
-    assert (row["end"], row["n"]) == (START + 3 * PANE, 500)
+    assert row["state"] == "withheld"
+    assert row["withheld_reason"] == "small"
+    assert row["end"] == START + 3 * PANE
+    assert row["n"] == 500
 
 
 def test_a_change_of_state_is_announced_once(messages):
-    now = NOW
-    board = store(messages, clock=lambda: now)
+    moment = NOW
+    board = store(messages, clock=lambda: moment)
     states = States()
-    assert {(each.query, each.state) for each in states.changes(board)} == {
+    assert {(change.query, change.state) for change in states.changes(board)} == {
         ("homepage", "live"),
         ("profile", "waiting"),
     }
     assert states.changes(board) == []
-    now += 1_000
+    moment += 1_000
     (change,) = states.changes(board)
-    assert (change.query, change.state, change.latest) == ("homepage", "late", START + PANES * PANE)
+    assert change.query == "homepage"
+    assert change.state == "late"
+    assert change.latest == START + PANES * PANE
 
 
 def test_an_overview_needs_no_parameters(messages):

@@ -25,18 +25,18 @@ def test_a_fetch_after_a_quiet_time_is_sent_at_once():
 
 def test_a_second_small_fetch_waits_for_at_most_a_pause():
     pace = Pace()
-    for now in (START, START + 0.3 * PAUSE, START + 0.9 * PAUSE):
-        pace.note_sent(now)
+    for moment in (START, START + 0.3 * PAUSE, START + 0.9 * PAUSE):
+        pace.note_sent(moment)
         pace.note_answer(LARGE - 1)
-        assert 0.0 < pace.wait(now) <= PAUSE
+        assert 0.0 < pace.wait(moment) <= PAUSE
 
 
 def test_the_fetches_of_all_brokers_are_sent_together():
-    one, two = Pace(), Pace()
-    one.note_sent(START + 0.2 * PAUSE)
-    two.note_sent(START + 0.7 * PAUSE)
-    now = START + 0.8 * PAUSE
-    assert one.wait(now) == two.wait(now) > 0.0
+    first_pace, second_pace = Pace(), Pace()
+    first_pace.note_sent(START + 0.2 * PAUSE)
+    second_pace.note_sent(START + 0.7 * PAUSE)
+    moment = START + 0.8 * PAUSE
+    assert first_pace.wait(moment) == second_pace.wait(moment) > 0.0
 
 
 def test_a_fetch_after_a_large_answer_is_sent_at_once():

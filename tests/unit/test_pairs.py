@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import chain
 
 import numpy as np
 import orjson
@@ -133,9 +134,9 @@ def test_the_record_of_a_pair_holds_every_cell_as_a_list(messages):
     assert key.endswith(b"|a:version*crash")
     assert fields["attribute"] == "version*crash"
     assert sorted(fields["values"]) == sorted(QUERY.domains[3].pair(position) for position in range(9))
-    assert all(row["value"] in fields["values"] for rows in fields["hitters"].values() for row in rows)
-    few = query_with(publish=2)
-    records = build(few, Span(few.windows[0], START, START + 10), snapshot()[0]).records
+    assert all(row["value"] in fields["values"] for row in chain.from_iterable(fields["hitters"].values()))
+    few_query = query_with(publish=2)
+    records = build(few_query, Span(few_query.windows[0], START, START + 10), snapshot()[0]).records
     assert len(orjson.loads(records[3][1])["values"]) == 9
     assert len(orjson.loads(records[0][1])["values"]) < 9
     record = decode(value)
@@ -212,7 +213,8 @@ def test_the_intervals_of_conditional_shares_hold_the_truth(name, epsilon, n):
         pairs.add(state, pairs.perturb(np.column_stack(divmod(cells, 3)), rng))
         estimate = pairs.estimate(state, n)[2]
         for row in range(3):
-            result, true = given(estimate, 3 * row + np.arange(3)), counts[row] / counts[row].sum()
+            result = given(estimate, 3 * row + np.arange(3))
+            true = counts[row] / counts[row].sum()
             known = ~np.isnan(result.share)
             hits += ((result.low <= true) & (true <= result.high))[known].tolist()
     assert len(hits) > 400
@@ -226,7 +228,7 @@ def test_a_plan_says_how_many_people_a_table_needs(capsys):
     table = oracle("olh", epsilon=2.0, size=128)
     assert table.detectable(cell // 3, sampled=True) < 0.0115
     assert alone < cell
-    for wrong in ("16by8", "1x8", "65x64"):
+    for wrong_value in ("16by8", "1x8", "65x64"):
         with pytest.raises(SystemExit):
-            plan_main(["--table", wrong])
+            plan_main(["--table", wrong_value])
     assert "such as 16x8" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def imports(tree):
             names = [(node.module, alias.name, alias.asname or alias.name) for alias in node.names]
         else:
             continue
-        yield from (each for each in names if each[0].partition(".")[0] in PACKAGES and each[:2] not in NOT_YET)
+        yield from (name for name in names if name[0].partition(".")[0] in PACKAGES and name[:2] not in NOT_YET)
 
 
 def load(module, name):

@@ -17,7 +17,7 @@ MILLION = Plan(clients=1_000_000, size=1024, epsilon=1.0)
 
 def by_name(plan):
     results, _ = prospects(plan)
-    return {each.oracle.name: each for each in results}
+    return {result.oracle.name: result for result in results}
 
 
 def detects(plan, name, share):
@@ -42,13 +42,13 @@ def test_errors_follow_the_closed_forms():
 
 
 def test_a_fake_report_shifts_a_share_as_predicted():
-    for each in by_name(MILLION).values():
-        o, n = each.oracle, MILLION.clients
+    for way in by_name(MILLION).values():
+        o, n = way.oracle, MILLION.clients
         support = np.array([n // 2])
         fake_effect = o.shares(support + 1, n) - o.shares(support, n)  # a fake report that supports the value
         honest_effect = o.q / o.gap / n  # the honest report that the fake one replaces
-        assert each.shift_per_fake == pytest.approx(float(fake_effect[0]) - honest_effect, rel=1e-6)
-        assert each.fake_clients == pytest.approx(each.shift_per_fake * n, rel=1e-12)
+        assert way.shift_per_fake == pytest.approx(float(fake_effect[0]) - honest_effect, rel=1e-6)
+        assert way.fake_clients == pytest.approx(way.shift_per_fake * n, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["grr", "blh", "olh", "hr"])
@@ -99,7 +99,7 @@ def test_power_reaches_the_promise_by_exact_convolution(name, size, epsilon, sha
 def power(o, n, share, family_error):
     """Return the probability that a value of this share is significant, by exact convolution without far tails."""
     k = math.ceil(n * share - 1e-9)
-    starts, laws = zip(*(most_of(*each) for each in ((k, o.p), (n - k, o.q))), strict=True)
+    starts, laws = zip(*(most_of(*way) for way in ((k, o.p), (n - k, o.q))), strict=True)
     law = signal.fftconvolve(*laws) if min(map(len, laws)) > 3000 else np.convolve(*laws)
     critical = bisect_left(range(n + 2), -family_error / o.size, key=lambda c: -stats.binom.sf(c - 1, n, o.q))
     return law[max(0, critical - sum(starts)) :].sum()
@@ -108,7 +108,8 @@ def power(o, n, share, family_error):
 def most_of(n, p):
     """Return the start and the probabilities of a binomial law within twelve standard deviations."""
     reach = 12 * math.sqrt(n * p * (1 - p)) + 12
-    low, high = max(0, int(n * p - reach)), min(n, int(n * p + reach))
+    low = max(0, int(n * p - reach))
+    high = min(n, int(n * p + reach))
     return low, stats.binom.pmf(np.arange(low, high + 1), n, p)
 
 
@@ -136,15 +137,15 @@ def test_an_impossible_goal_is_not_promised():
 
 
 def test_least_finds_every_boundary():
-    for most in (1, 2, 3, 10, 17):
-        for boundary in range(1, most + 3):
-            result = least(lambda number, boundary=boundary: number >= boundary, most)
-            assert result == (boundary if boundary <= most else None)
+    for maximum in (1, 2, 3, 10, 17):
+        for boundary in range(1, maximum + 3):
+            result = least(lambda number, boundary=boundary: number >= boundary, maximum)
+            assert result == (boundary if boundary <= maximum else None)
 
 
 def test_unavailable_oracles_are_named_with_the_reason():
     results, reasons = prospects(Plan(1000, 1_000_000, 0.5))
-    assert {each.oracle.name for each in results} == {"grr", "blh", "olh", "hr", "full", "short"}
+    assert {result.oracle.name for result in results} == {"grr", "blh", "olh", "hr", "full", "short"}
     assert all("65535 bytes" in reason for reason in reasons.values())
 
 
@@ -156,13 +157,13 @@ def output(capsys, *arguments):
 
 
 def test_the_choice_of_auto_is_recommended_with_the_reason(capsys):
-    few = output(capsys, "--clients", "1e6", "--size", "5")
-    assert "recommended: grr" in few
-    assert "from ss" not in few
-    many = output(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1")
-    assert "recommended: olh. Of the oracles that fit it has the fewest bytes within 2% of the optimum" in many
-    assert "0.1% above the smallest one, from full" in " ".join(many.split())
-    assert "ss      not available: answers for life charge 1,024, above the budget of 4" in many
+    few_output = output(capsys, "--clients", "1e6", "--size", "5")
+    assert "recommended: grr" in few_output
+    assert "from ss" not in few_output
+    many_output = output(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1")
+    assert "recommended: olh. Of the oracles that fit it has the fewest bytes within 2% of the optimum" in many_output
+    assert "0.1% above the smallest one, from full" in " ".join(many_output.split())
+    assert "ss      not available: answers for life charge 1,024, above the budget of 4" in many_output
     once = output(capsys, "--clients", "1e6", "--size", "1024", "--epsilon", "1", "--answers", "once")
     assert "0.2% above the smallest one, from ss" in " ".join(once.split())
 
@@ -185,7 +186,7 @@ def test_risky_settings_give_warnings(capsys):
 def test_wrong_options_are_usage_errors(capsys):
     assert command.main(["--clients", "10", "--size", "2", "--epsilon", "17"]) == 2
     assert capsys.readouterr().err == "hubbub plan: epsilon must be a number above 0 and at most 16, got 17.0\n"
-    for wrong in (
+    for wrong_value in (
         ["--clients", "0", "--size", "2"],
         ["--clients", "1.5", "--size", "2"],
         ["--clients", "1e99", "--size", "2"],
@@ -196,6 +197,6 @@ def test_wrong_options_are_usage_errors(capsys):
         ["--size", "2"],
     ):
         with pytest.raises(SystemExit) as error_info:
-            command.main(wrong)
+            command.main(wrong_value)
         assert error_info.value.code == 2
         assert "hubbub plan: error:" in capsys.readouterr().err

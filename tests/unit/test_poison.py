@@ -7,6 +7,7 @@ seed in a hundred fails.
 import re
 import zlib
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -69,7 +70,7 @@ def test_a_large_honest_crowd_is_not_flagged(name):
 
 @pytest.mark.parametrize(
     ("solution", "name"),
-    [(s, name) for s in ("spl", "smp") for name in (*WITH_MARKS, *WITHOUT_MARKS, "adaptive")]
+    [*product(("spl", "smp"), (*WITH_MARKS, *WITHOUT_MARKS, "adaptive"))]
     + [("rsfd", name) for name in ("grr", "oue_z", "oue_r", "sue_z", "adaptive")],
 )
 def test_honest_records_are_not_flagged(solution, name):
@@ -111,8 +112,7 @@ def test_three_in_a_hundred_fakes_of_the_greatest_gain_are_seen(name, size):
 
 @pytest.mark.parametrize(
     ("solution", "name"),
-    [(s, name) for s in ("spl", "smp") for name in WITH_MARKS]
-    + [("rsfd", name) for name in ("oue_z", "oue_r", "sue_z")],
+    [*product(("spl", "smp"), WITH_MARKS)] + [("rsfd", name) for name in ("oue_z", "oue_r", "sue_z")],
 )
 def test_the_attribute_that_is_attacked_is_named(solution, name):
     rng = seeded("attacked", solution, name)
@@ -120,14 +120,14 @@ def test_the_attribute_that_is_attacked_is_named(solution, name):
     n, fakes = 30_000, 3_000
     honest = m.perturb(np.column_stack([rng.integers(0, size, n) for size in m.sizes]), rng)
     fake = m.perturb(np.column_stack([rng.integers(0, size, fakes) for size in m.sizes]), rng)
-    bad = forged(m.encoders[1], fakes, rng)
+    bad_forged = forged(m.encoders[1], fakes, rng)
     if solution == "smp":
         fake[:] = 0
         fake[:, 0] = 1
-        fake[:, 2 : 2 + bad.shape[1]] = bad
+        fake[:, 2 : 2 + bad_forged.shape[1]] = bad_forged
     else:
         start = m.encoders[0].width
-        fake[:, start : start + bad.shape[1]] = bad
+        fake[:, start : start + bad_forged.shape[1]] = bad_forged
     state, counts = attributes_of(m, honest, fake)
     assert skewed_attributes(m, state, counts, counts) == [False, True, False]
 
