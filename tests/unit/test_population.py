@@ -80,7 +80,8 @@ def test_several_attributes_keep_their_joint_counts(tmp_path):
 def test_several_attributes_may_be_independent():
     q = several(sex=["f", "m"], age=3)
     _, values = everyone(Population(q, read_crowd(["age=geometric:0.5", "zipf:2"], q), 50_000, 1))
-    age, sex = np.array([4, 2, 1]) / 7, np.array([36, 9, 4]) / 49
+    age = np.array([4, 2, 1]) / 7
+    sex = np.array([36, 9, 4]) / 49
     assert fits(values[:, 0] * 3 + values[:, 1], np.outer(age, sex).ravel())
 
 
@@ -152,7 +153,8 @@ def test_simulated_reports_have_the_distribution_of_single_clients(name):
 
 def test_simulated_frames_have_the_distribution_of_the_sdk():
     q = query("grr", 4)
-    values, batches = np.array([0] * 200 + [1] * 200), Batches(reports=100)
+    values = np.array([0] * 200 + [1] * 200)
+    batches = Batches(reports=100)
     people = [Client(q, ":memory:", key=seed.to_bytes(32, "big")) for seed in range(400)]
     client_frames = [
         frame.data
@@ -186,8 +188,8 @@ def test_a_client_that_answers_for_life_repeats_the_report_of_a_value(name):
         for client in range(n):
             answers.setdefault(client, {}).setdefault(values[client].tobytes(), set()).add(reports[client].tobytes())
     assert all(len(reports) == 1 for mine in answers.values() for reports in mine.values()), "one report per value"
-    most = max(len(set.union(*mine.values())) for mine in answers.values())
-    assert most <= (6 if q.solution == "spl" else q.oracle.life.times)
+    maximum = max(len(set.union(*mine.values())) for mine in answers.values())
+    assert maximum <= (6 if q.solution == "spl" else q.oracle.life.times)
     assert max(map(len, answers.values())) > 3, "values change"
     assert population.silent == 0.0
 
@@ -196,28 +198,28 @@ def test_the_churn_is_the_share_that_draws_a_new_value_each_period():
     q = query("olh", 1 << 20)
     population = Population(q, read_crowd([], q), 10_000, 3, churn=0.1)
     values = [everyone(population)[1] for _ in range(12)]
-    for before, after in pairwise(values):
+    for before_draw, after_draw in pairwise(values):
         # Binomial: 1,000 +- 30; 5.2 standard deviations are exceeded with probability 2e-7, eleven times.
-        assert abs(np.count_nonzero(before != after) - 1000) < 5.2 * 30
+        assert abs(np.count_nonzero(before_draw != after_draw) - 1000) < 5.2 * 30
     assert np.count_nonzero(values[0] == values[-1]) == 0, "each of them once in ten answers"
 
 
 def test_clients_that_answer_once_repeat_the_first_report_and_the_truth_is_their_present_value():
     q = query("olh", 1024, answers="once")
     population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3, churn=0.5)
-    first, values = everyone(population)
+    first_clients, values = everyone(population)
     for _ in range(9):
-        again, now = everyone(population)
-    assert np.array_equal(first, again)
-    assert not np.array_equal(values, now)
+        later_clients, later_values = everyone(population)
+    assert np.array_equal(first_clients, later_clients)
+    assert not np.array_equal(values, later_values)
 
 
 def test_fresh_clients_fall_silent_when_their_budget_is_spent():
     q = query("olh", 1024, answers="fresh", budget=4.0)
     population = Population(q, read_crowd(["zipf:1"], q), 5_000, 3)
     rounds = [everyone(population) for _ in range(3)]
-    for (first, before), (again, after) in pairwise(rounds):
-        assert np.array_equal(before, after)
+    for (first, before_draw), (again, after_draw) in pairwise(rounds):
+        assert np.array_equal(before_draw, after_draw)
         assert np.count_nonzero((first == again).all(axis=1)) < 50
     assert population.silent == 0.0
     assert sum(len(group.values) for group in population.answers(2_000, 0.0)) == 2_000
@@ -253,9 +255,9 @@ def test_the_same_seed_repeats_all_reports():
     q = query("olh", 1024)
     runs = [Population(q, read_crowd(["zipf:1"], q), 20_000, 3, churn=0.5) for _ in range(2)]
     for count in (7, 20_000, 30_000):
-        one, two = (everyone(population, count) for population in runs)
-        assert np.array_equal(one[0], two[0])
-        assert np.array_equal(one[1], two[1])
+        first_answers, second_answers = (everyone(population, count) for population in runs)
+        assert np.array_equal(first_answers[0], second_answers[0])
+        assert np.array_equal(first_answers[1], second_answers[1])
 
 
 def test_clients_of_a_population_are_independent_of_one_another():

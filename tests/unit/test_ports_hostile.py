@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -91,7 +92,7 @@ HEADERS = (
 
 
 def requests():
-    texts = [GET.format(path, headers).encode() for path in PATHS for headers in HEADERS]
+    texts = [GET.format(path, headers).encode() for path, headers in product(PATHS, HEADERS)]
     kinds = [(f"application/{kind}", "") for kind in ("vnd.hubbub.frames", "json")]
     kinds += [(kind, "Content-Encoding: gzip\r\n") for kind, _ in kinds]
     for kind, data in kinds:
@@ -126,13 +127,13 @@ def test_every_request_gets_an_answer_or_a_closed_connection(port, count, monkey
     monkeypatch.setitem(server.serving.__wrapped__.__kwdefaults__, "header", 0.3)
     monkeypatch.setattr(bodies, "PATIENCE", 0.3)
     draw = random.Random(f"14 {port}")
-    good = requests()
+    good_requests = requests()
 
     async def run():
         codes = set()
         async with PORTS[port]() as (host, number):
             for start in range(0, count, 50):
-                bad = [corrupt(draw.choice(good), draw) for _ in range(start, min(count, start + 50))]
+                bad = [corrupt(draw.choice(good_requests), draw) for _ in range(start, min(count, start + 50))]
                 async with asyncio.timeout(120):
                     answers = await asyncio.gather(*(answer(host, number, one) for one in bad))
                 for request, answer_text in zip(bad, answers, strict=True):
@@ -143,8 +144,8 @@ def test_every_request_gets_an_answer_or_a_closed_connection(port, count, monkey
                     assert not answer_text or b"\r\nx-content-type-options: nosniff" in head or b" 100 " in head
                     assert b"Traceback" not in answer_text
                     codes.add(answer_text[9:12])
-            for one in [request for request in good if b"/metrics" in request][:1]:
-                assert (await answer(host, number, one)).startswith(b"HTTP/1.1 200 ")
+            for request_bytes in [request for request in good_requests if b"/metrics" in request][:1]:
+                assert (await answer(host, number, request_bytes)).startswith(b"HTTP/1.1 200 ")
         assert b"500" not in codes, [record.exc_text for record in caplog.records]
         assert {b"200", b"404", b"400"} <= codes
 

@@ -158,7 +158,8 @@ def test_it_does_not_matter_how_many_are_asked_at_once(law, s):
     few = values[:: len(values) // 50]
     assert len(few) <= DIRECT_VALUES < len(values)
     some = np.searchsorted(values, few)
-    many, alone = Posterior(law, s, values), Posterior(law, s, few)
+    many = Posterior(law, s, values)
+    alone = Posterior(law, s, few)
     assert many.mean()[some] == pytest.approx(alone.mean(), rel=1e-4)
     assert many.variance()[some] == pytest.approx(alone.variance(), rel=1e-3)
     assert many.above(3)[some] == pytest.approx(alone.above(3), abs=1e-4)

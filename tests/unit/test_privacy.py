@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from decimal import Context, localcontext
 from fractions import Fraction
+from itertools import chain, product
 
 import numpy as np
 import pytest
@@ -103,11 +104,11 @@ def distribution(perturb, value, rows=None):
 
 def worst_ratio(laws):
     """Return the largest ratio of an output's probabilities under two inputs, infinite if one is impossible."""
-    outputs = {output for law in laws for output in law}
-    most = [max(law[output] for law in laws) for output in outputs]
-    least = [min(law[output] for law in laws) for output in outputs]
-    assert min(least) > 0, "an output that only some inputs can give tells them apart for certain"
-    return max(top / bottom for top, bottom in zip(most, least, strict=True))
+    outputs = set(chain.from_iterable(laws))
+    maxima = [max(law[output] for law in laws) for output in outputs]
+    minima = [min(law[output] for law in laws) for output in outputs]
+    assert min(minima) > 0, "an output that only some inputs can give tells them apart for certain"
+    return max(top / bottom for top, bottom in zip(maxima, minima, strict=True))
 
 
 def within(ratio, epsilon):
@@ -170,7 +171,7 @@ def test_two_alternating_classes_reach_a_ratio_of_exp_2_epsilon(name):
     pairs = [(0, 1), (1, 0), (0, 2), (1, 2)]
     ratios = [
         laws[a][x] * laws[b][y] / (laws[c][x] * laws[d][y])
-        for (a, b), (c, d) in ((one, other) for one in pairs for other in pairs)
+        for (a, b), (c, d) in ((pair, other_pair) for pair, other_pair in product(pairs, pairs))
         for x in outcomes
         for y in outcomes
     ]

@@ -118,8 +118,8 @@ def rounded_up(o):
 
 def anew(o, seed=1):
     """Noise drawn anew each period."""
-    one = honest(o, seed)
-    return lambda values: np.stack([one(values[:, t]) for t in range(values.shape[1])], axis=1)
+    single_answer = honest(o, seed)
+    return lambda values: np.stack([single_answer(values[:, t]) for t in range(values.shape[1])], axis=1)
 
 
 def shared(o, seed=1):
@@ -131,8 +131,8 @@ def shared(o, seed=1):
         rows = o.rows(len(values), rng)
         classes = [o.classify(values[:, t], rows) for t in range(values.shape[1])]
         buckets = o.size if rows is None else o.buckets
-        other = source(rng).below(buckets - 1, len(values))
-        answers = [np.where(truth, each, other + (other >= each)) for each in classes]
+        other_class = source(rng).below(buckets - 1, len(values))
+        answers = [np.where(truth, class_, other_class + (other_class >= class_)) for class_ in classes]
         if rows is None:
             return np.stack([answer[:, None].astype(np.uint8) for answer in answers], axis=1)
         return np.stack([o.pack(answer, rows) for answer in answers], axis=1)
@@ -209,7 +209,8 @@ PROGRAMS = {
 
 @pytest.mark.parametrize(("name", "code"), [("honest", 0), ("leaks", 4), ("silent", 2), ("wrong", 2)])
 def test_the_command_asks_a_program_in_any_language(name, code, tmp_path, capsys):
-    queries, program = tmp_path / "hubbub.toml", tmp_path / "client.py"
+    queries = tmp_path / "hubbub.toml"
+    program = tmp_path / "client.py"
     queries.write_text(FILE)
     reading = "import sys\nfrom oracles import oracle\nvalues = [int(line) for line in sys.stdin]\n"
     program.write_text(f"{reading}{PROGRAMS[name]}\nfor row in r: print(bytes(list(row)).hex())\n")

@@ -28,10 +28,10 @@ def lines(process):
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="GLIBC_TUNABLES is glibc's")
 @pytest.mark.parametrize(("plain", "slow"), [(976, 24), pytest.param(0, 1000, marks=pytest.mark.long)])
 def test_a_thousand_finals_are_alike_with_and_without_fused_multiplication(plain, slow):
-    with start(plain, slow) as one, start(plain, slow, GLIBC_TUNABLES=OFF) as another:
-        (here, libm), (there, other) = lines(one), lines(another)
-    if libm == other:
+    with start(plain, slow) as fused, start(plain, slow, GLIBC_TUNABLES=OFF) as plain_run:
+        (local_lines, libm), (other_lines, other_libm) = lines(fused), lines(plain_run)
+    if libm == other_libm:
         pytest.skip("this processor has no fused multiplication to switch off")
-    assert len(here) == plain + slow
-    assert len(set(here)) > 0.99 * len(here)
-    assert there == here
+    assert len(local_lines) == plain + slow
+    assert len(set(local_lines)) > 0.99 * len(local_lines)
+    assert other_lines == local_lines

@@ -62,9 +62,10 @@ async def read_message(reader):
 def send(ours, requests, *, tls=False, version=7, answers=True):
     """Return the requests as a broker reads them, and their outcomes. Connections are `ours` or aiokafka's."""
     authority = trustme.CA()
-    here, there = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
-    authority.issue_cert("127.0.0.1").configure_cert(here)
-    authority.configure_trust(there)
+    server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    client_context = ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server_context)
+    authority.configure_trust(client_context)
     conn.AIOKafkaConnection = AIOKAFKAS
     if ours:
         produce_request.install()
@@ -88,12 +89,13 @@ def send(ours, requests, *, tls=False, version=7, answers=True):
             over.set()
 
         async with asyncio.timeout(20):
-            server = await asyncio.start_server(broker, "127.0.0.1", ssl=here if tls else None)
+            server = await asyncio.start_server(broker, "127.0.0.1", ssl=server_context if tls else None)
             port = server.sockets[0].getsockname()[1]
             connection = await conn.create_conn(
-                *("127.0.0.1", port),
+                "127.0.0.1",
+                port,
                 security_protocol="SSL" if tls else "PLAINTEXT",
-                ssl_context=there if tls else None,
+                ssl_context=client_context if tls else None,
             )
             assert isinstance(connection, SendingConnection) == ours
             sendings = [connection.send(request, expect_response=acks) for request, acks in requests]
@@ -110,7 +112,7 @@ def send(ours, requests, *, tls=False, version=7, answers=True):
 @pytest.mark.parametrize("tls", [False, True])
 @pytest.mark.parametrize("version", [2, 3, 7])
 def test_a_broker_reads_the_same_requests_as_from_aiokafka_and_its_answers_arrive(tls, version):
-    requests = [(ProduceRequest(None, -1, 5000, each), True) for each in TOPICS.values()]
+    requests = [(ProduceRequest(None, -1, 5000, topic), True) for topic in TOPICS.values()]
     messages, outcomes = send(True, requests, tls=tls, version=version)
     assert (messages, outcomes) == send(False, requests, tls=tls, version=version)
     assert all(text.startswith(f"ProduceResponse_v{version}(") for text in outcomes)
@@ -123,7 +125,7 @@ def test_other_requests_and_those_without_an_answer_are_left_to_aiokafka():
 
 @pytest.mark.parametrize("tls", [False, True])
 def test_a_connection_that_ends_without_an_answer_fails_its_requests_as_in_aiokafka(tls):
-    requests = [(ProduceRequest(None, -1, 5000, each), True) for each in TOPICS.values()]
+    requests = [(ProduceRequest(None, -1, 5000, topic), True) for topic in TOPICS.values()]
     messages, outcomes = send(True, requests, tls=tls, answers=False)
     assert (messages, outcomes) == send(False, requests, tls=tls, answers=False)
     assert all("Error" in text for text in outcomes)
@@ -146,7 +148,8 @@ def test_a_write_to_a_closed_socket_fails_as_in_aiokafka(writer):
     async def outcome(kind):
         reasons = []
         connection = kind("127.0.0.1", 9092, on_close=lambda _, reason: reasons.append(reason))
-        connection._versions, connection._writer = {0: (0, 7)}, writer
+        connection._versions = {0: (0, 7)}
+        connection._writer = writer
         connection._reader, connection._read_task = object(), asyncio.create_task(asyncio.sleep(0))
         with pytest.raises(KafkaConnectionError) as error:
             connection.send(ProduceRequest(None, -1, 5000, TOPICS["all, in two topics"]))

@@ -115,8 +115,8 @@ def receive(way, pieces, error=None, *, early=True):
         side, messages = way(), []
         reading = asyncio.create_task(read(side.reader, messages)) if early else None
         for piece in pieces:
-            rest = piece
-            while rest := side.feed(rest):
+            remaining_piece = piece
+            while remaining_piece := side.feed(remaining_piece):
                 reading = reading or asyncio.create_task(read(side.reader, messages))
                 await asyncio.sleep(0)
             if early:
@@ -195,7 +195,7 @@ async def broker(reader, writer, send, ending):
     """Answer as a broker with its versions, then with `send` for a request, and close."""
     await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
     versions = [(key, 0, 0) for key in range(19)]
-    body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *each) for each in versions)
+    body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *version) for version in versions)
     writer.write(struct.pack(">i", len(body)) + body)
     await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
     writer.write(send)
@@ -208,9 +208,10 @@ async def broker(reader, writer, send, ending):
 def request(ours, send, tls):
     """Return the result of a request of aiokafka that gets these bytes. `ours` uses the patch."""
     authority = trustme.CA()
-    here, there = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
-    authority.issue_cert("127.0.0.1").configure_cert(here)
-    authority.configure_trust(there)
+    server_context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    client_context = ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(server_context)
+    authority.configure_trust(client_context)
     if ours:
         answer_reader.install()
 
@@ -218,13 +219,14 @@ def request(ours, send, tls):
         async with asyncio.timeout(20):
             ending, reasons = asyncio.Event(), []
             server = await asyncio.start_server(
-                lambda *ends: broker(*ends, send, ending), "127.0.0.1", ssl=here if tls else None
+                lambda *ends: broker(*ends, send, ending), "127.0.0.1", ssl=server_context if tls else None
             )
             port = server.sockets[0].getsockname()[1]
             connection = await conn.create_conn(
-                *("127.0.0.1", port),
+                "127.0.0.1",
+                port,
                 security_protocol="SSL" if tls else "PLAINTEXT",
-                ssl_context=there if tls else None,
+                ssl_context=client_context if tls else None,
                 on_close=lambda _, reason: reasons.append(reason),
             )
             assert isinstance(connection, ReceivingConnection) == ours
@@ -249,7 +251,8 @@ LARGE = RNG.randbytes((3 << 20) + 11)
 @pytest.mark.parametrize("body", [b"", b"short", LARGE[: answer_reader.SHORT + 1], LARGE], ids=len)
 def test_aiokafka_gets_the_answer_of_a_broker(body, tls):
     (result, reasons) = request(True, stream([body]), tls)
-    assert (type(result), result) == (bytes, body)
+    assert type(result) is bytes
+    assert result == body
     assert reasons == [conn.CloseReason.CONNECTION_BROKEN]
 
 
@@ -306,14 +309,16 @@ def test_the_records_of_a_fetch_are_bytes_for_the_reader_of_aiokafka(monkeypatch
     monkeypatch.setattr(fetcher, "MemoryRecords", MemoryRecords)
     answer = memoryview(fetch_answer(LARGE))
     [(_, [partition])] = answered(monkeypatch, FetchRequest_v4(-1, 1, 1, 1, 0, []), answer).topics
-    assert (type(partition[-1]), partition[-1]) == (bytes, LARGE)
+    assert type(partition[-1]) is bytes
+    assert partition[-1] == LARGE
 
 
 def test_long_fields_of_other_answers_are_bytes(monkeypatch):
     assignment = LARGE[: 2 * answer_reader.SHORT]
     answer = struct.pack(">ihi", 1, 0, len(assignment)) + assignment
     result = answered(monkeypatch, SyncGroupRequest_v0("group", 1, "member", []), memoryview(answer))
-    assert (type(result.member_assignment), result.member_assignment) == (bytes, assignment)
+    assert type(result.member_assignment) is bytes
+    assert result.member_assignment == assignment
 
 
 def test_the_installed_aiokafka_is_supported():

@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zlib
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -35,23 +36,33 @@ ROOT = Path(__file__).parents[2]
 ALL = [name for name in METHODS if name != "base"]
 START = 1_700_000_000
 KEYS = {
-    *("version", "query", "attribute", "digest", "window", "final", "n", "n_independent", "oracle", "sigma"),
-    *(
-        "level",
-        "size",
-        "threshold",
-        "significance",
-        "detectable",
-        "shift_per_fake",
-        "answers",
-        "central",
-        "values",
-        "shares",
-        "stderr",
-        "low",
-        "high",
-    ),
-    *("hitters", "sets", "refused", "quality"),
+    "version",
+    "query",
+    "attribute",
+    "digest",
+    "window",
+    "final",
+    "n",
+    "n_independent",
+    "oracle",
+    "sigma",
+    "level",
+    "size",
+    "threshold",
+    "significance",
+    "detectable",
+    "shift_per_fake",
+    "answers",
+    "central",
+    "values",
+    "shares",
+    "stderr",
+    "low",
+    "high",
+    "hitters",
+    "sets",
+    "refused",
+    "quality",
 }
 
 
@@ -71,10 +82,10 @@ def hold(query, values, rng, **counters):
     return Snapshot(len(values) - left_out, left_out, 0, 0, state)._replace(**counters)
 
 
-def supported(query, own, rng):
+def supported(query, true_counts, rng):
     """Return the snapshot of a window of a unary query, by the law of its support counts."""
-    n, o = int(own.sum()), query.oracle
-    counts = rng.binomial(own, o.p) + rng.binomial(n - own, o.q)
+    n, o = int(true_counts.sum()), query.oracle
+    counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
     return Snapshot(n, 0, 0, 0, np.append(counts, np.zeros(64, np.int64)))
 
 
@@ -100,9 +111,9 @@ def key(result):
 def short(content):
     """Return the same content with numbers of seven digits, which all numbers but unbiased shares have."""
     if isinstance(content, dict):
-        return {name: short(each) for name, each in content.items()}
+        return {name: short(part) for name, part in content.items()}
     if isinstance(content, list | tuple | np.ndarray):
-        return [short(each) for each in content]
+        return [short(part) for part in content]
     return rounded(float(content)) if isinstance(content, float) else content
 
 
@@ -125,9 +136,13 @@ def test_a_record_of_one_answer_has_the_documented_content():
     assert key(result) == f"visits|{VISITS.digest.hex()}|tumbling|10|10|{START + 10}"
     assert set(record) == KEYS
     assert record["window"] == {"kind": "tumbling", "start": START, "end": START + 10, "size": 10, "step": 10}
-    assert (record["version"], record["query"], record["digest"]) == (3, "visits", VISITS.digest.hex())
+    assert record["version"] == 3
+    assert record["query"] == "visits"
+    assert record["digest"] == VISITS.digest.hex()
     assert record["attribute"] is None
-    assert (record["final"], record["n"], record["n_independent"]) == (True, len(VALUES), len(VALUES))
+    assert record["final"] is True
+    assert record["n"] == len(VALUES)
+    assert record["n_independent"] == len(VALUES)
     assert record["refused"] == {"duplicate": 12, "implausible": 0}
     oracle = {
         "name": "grr",
@@ -149,13 +164,14 @@ def test_a_record_of_one_answer_has_the_documented_content():
         "calibrate": short(c.shares[order]),
     }
     assert record["stderr"] == short(e.stderr[order])
-    assert (record["low"], record["high"]) == (short(low[order]), short(high[order]))
-    share, stderr, least, most = e.of_set([0, 2])
+    assert record["low"] == short(low[order])
+    assert record["high"] == short(high[order])
+    share, stderr, minimum, maximum = e.of_set([0, 2])
     assert record["sets"]["ac"] == {
         "share": short(share),
         "stderr": short(stderr),
-        "low": short(least),
-        "high": short(most),
+        "low": short(minimum),
+        "high": short(maximum),
         "norm_sub": short(answer("norm_sub", e, [0, 2])[0]),
         "calibrate": short(answer("calibrate", e, [0, 2], calibrated=c)[0]),
     }
@@ -217,21 +233,21 @@ def test_values_are_in_the_order_of_the_unbiased_share_and_ties_in_that_of_the_d
 
 
 def test_publish_cuts_only_the_values():
-    whole = ask(domain=300, oracle="oue", publish="all", sets={"rare": [250, 299]}, threshold=0.001)
-    total = supported(whole, np.arange(300, 0, -1) ** 2, seeded("publish"))
-    few, _ = emit(replace(whole, publish=7), total)
-    record, _ = emit(whole, total)
+    whole_answer = ask(domain=300, oracle="oue", publish="all", sets={"rare": [250, 299]}, threshold=0.001)
+    total = supported(whole_answer, np.arange(300, 0, -1) ** 2, seeded("publish"))
+    few_record, _ = emit(replace(whole_answer, publish=7), total)
+    record, _ = emit(whole_answer, total)
     assert sorted(map(int, record["values"])) == list(range(300))
     proved = [hitter["value"] for hitter in record["hitters"]["unbiased"] if hitter["decided"]]
     count = max(7, len(proved))
-    assert set(proved) <= set(few["values"])
+    assert set(proved) <= set(few_record["values"])
     for vector in ("values", "stderr", "low", "high"):
-        assert few[vector] == record[vector][:count]
-    for method, shares in few["shares"].items():
+        assert few_record[vector] == record[vector][:count]
+    for method, shares in few_record["shares"].items():
         assert shares == record["shares"][method][:count]
     for same in ("hitters", "sets", "quality", "detectable"):
-        assert few[same] == record[same]
-    assert len(few["hitters"]["norm_sub"]) > 7
+        assert few_record[same] == record[same]
+    assert len(few_record["hitters"]["norm_sub"]) > 7
     calm = hold(ask(domain=300, oracle="oue"), np.arange(3_000) % 300, seeded("calm"))
     assert len(emit(ask(domain=300, oracle="oue"), calm)[0]["values"]) == 100
 
@@ -268,7 +284,7 @@ def test_support_counts_follow_from_the_record(name):
     assert np.array_equal(support(record, 50), query.oracle.support(total.counts, total.n))
 
 
-SOLUTIONS = [(s, name) for s in ("spl", "smp") for name in (*ORACLES, "adaptive")]
+SOLUTIONS = [*product(("spl", "smp"), (*ORACLES, "adaptive"))]
 SOLUTIONS += [("rsfd", name) for name in (*FAKES, "adaptive")]
 
 
@@ -296,7 +312,8 @@ def test_records_of_several_attributes_have_an_estimate_of_each(solution, name):
     supports = query.oracle.support(total.counts, total.n)
     for content, e, counts, findings in zip(records, estimates, supports, result.findings.of_totals, strict=True):
         assert set(content) == KEYS
-        assert (content["n"], content["n_independent"]) == (e.n, e.n_independent)
+        assert content["n"] == e.n
+        assert content["n_independent"] == e.n_independent
         assert content["refused"]["implausible"] == total.implausible
         assert content["oracle"] == {
             "name": e.oracle.name,
@@ -305,7 +322,8 @@ def test_records_of_several_attributes_have_an_estimate_of_each(solution, name):
             "epsilon": 2.0,
             "record_epsilon": short(query.oracle.record_epsilon),
         }
-        assert (content["sigma"], content["detectable"]) == (short(e.sigma), short(findings.detectable))
+        assert content["sigma"] == short(e.sigma)
+        assert content["detectable"] == short(findings.detectable)
         assert sorted(content["stderr"]) == sorted(short(e.stderr))
         if content["attribute"] != "sex":
             assert np.array_equal(support(content, len(counts)), counts)
@@ -372,7 +390,7 @@ def test_flags_are_in_their_order():
     counts = total.counts.copy()
     counts[-64] = 1_000_000
     record, _ = emit(query, total._replace(counts=counts, flags=sum(FLAGS.values())))
-    assert record["quality"]["flags"] == [*("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected")]
+    assert record["quality"]["flags"] == ["partial", "incomplete", "skewed", "ids_overflow", "prior_rejected"]
 
 
 def test_only_the_attacked_attribute_has_the_flag_skewed():
@@ -390,24 +408,25 @@ def test_only_the_attacked_attribute_has_the_flag_skewed():
     assert flags == [["partial"], ["partial", "skewed"], ["partial"]]
 
 
-@pytest.mark.parametrize("first", ALL)
-def test_a_window_without_reports_has_no_numbers(first):
+@pytest.mark.parametrize("first_end", ALL)
+def test_a_window_without_reports_has_no_numbers(first_end):
     """All reports of the window were implausible."""
-    methods = [first, *(name for name in ALL if name != first)]
+    methods = [first_end, *(name for name in ALL if name != first_end)]
     for query in (ask(domain=["a", "b"], oracle="oue", methods=methods), ask_several("smp", methods=methods)):
         records, result = emit_all(query, Snapshot(0, 5, 0, 0, query.oracle.zeros()))
-        last = records[-1]
-        assert (last["n"], last["refused"]["implausible"]) == (0, 5)
-        assert last["values"] == (["a", "b", "(other)"] if query.domain else ["f", "m", "(other)"])
+        last_record = records[-1]
+        assert last_record["n"] == 0
+        assert last_record["refused"]["implausible"] == 5
+        assert last_record["values"] == (["a", "b", "(other)"] if query.domain else ["f", "m", "(other)"])
         for name in ("sigma", "detectable", "shift_per_fake"):
-            assert last[name] is None
+            assert last_record[name] is None
         for name in ("stderr", "low", "high"):
-            assert last[name] == [None] * 3
-        for name, shares in last["shares"].items():
+            assert last_record[name] == [None] * 3
+        for name, shares in last_record["shares"].items():
             equal = name != "unbiased" and METHODS[name].sums_to_one == "yes"
             assert shares == [short(1 / 3) if equal else None] * 3
-        assert not any(last["hitters"].values())
-        assert last["quality"]["sum"] is None
+        assert not any(last_record["hitters"].values())
+        assert last_record["quality"]["sum"] is None
         assert isinstance(result.findings.of_totals[0], Findings)
 
 
@@ -419,7 +438,9 @@ def test_an_attribute_that_nobody_answered_has_no_numbers():
     n = int((reports[:, 0] != 1).sum())
     job, age, sex = emit_all(query, Snapshot(n, 0, 0, 0, state))[0]
     assert job["n"] + sex["n"] == n
-    assert (age["n"], age["sigma"], age["shares"]["norm_sub"]) == (0, None, [short(1 / 7)] * 7)
+    assert age["n"] == 0
+    assert age["sigma"] is None
+    assert age["shares"]["norm_sub"] == [short(1 / 7)] * 7
 
 
 def test_errors_are_those_of_the_independent_reports():
@@ -427,7 +448,8 @@ def test_errors_are_those_of_the_independent_reports():
     query = ask(domain=20, oracle="olh", windows=["10s", "1m/10s", "all"], period="10s", methods=ALL)
     total = hold(query, seeded("period").integers(0, 20, 6_005), seeded("period", 1))
     minute, _ = emit(query, total, window=1, end=START + 60)
-    assert (minute["n"], minute["n_independent"]) == (6_005, 1_000)
+    assert minute["n"] == 6_005
+    assert minute["n_independent"] == 1_000
     e = query.oracle.estimate(total.counts, 6_005, 1_000)
     assert minute["sigma"] == short(e.sigma)
     assert minute["shift_per_fake"] == short(query.oracle.shift_per_fake(6_005))
@@ -435,8 +457,11 @@ def test_errors_are_those_of_the_independent_reports():
     assert at_once["n_independent"] == 6_005
     assert minute["sigma"] > 2.4 * at_once["sigma"]
     ever, result = emit(query, total, window=2, end=START + 10 * 7_000)
-    assert (ever["n"], ever["n_independent"], ever["sigma"]) == (6_005, 0, None)
-    assert (ever["window"]["size"], ever["window"]["step"]) == (0, 0)
+    assert ever["n"] == 6_005
+    assert ever["n_independent"] == 0
+    assert ever["sigma"] is None
+    assert ever["window"]["size"] == 0
+    assert ever["window"]["step"] == 0
     assert key(result) == f"visits|{query.digest.hex()}|all|0|0|{START + 70_000}"
     assert None not in ever["shares"]["unbiased"] + ever["shares"]["norm_sub"]
 
@@ -445,13 +470,14 @@ def test_a_provisional_record_has_a_key_of_its_own():
     query = ask(domain=20, windows=["1m/10s"])
     total = hold(query, [3, 4, 5], seeded("provisional"))
     final, result = emit(query, total, end=START + 60)
-    early, early_result = emit(query, total, final=False, end=START + 60)
+    early_record, early_result = emit(query, total, final=False, end=START + 60)
     assert key(result) == f"visits|{query.digest.hex()}|hopping|60|10|{START + 60}"
     assert key(early_result) == key(result) + "|p"
     assert provisional_key(key(result).encode()) == key(early_result).encode()
-    assert (final.pop("final"), early.pop("final")) == (True, False)
-    assert early["window"].pop("through") == START + 60
-    assert final == early
+    assert final.pop("final") is True
+    assert early_record.pop("final") is False
+    assert early_record["window"].pop("through") == START + 60
+    assert final == early_record
 
 
 TWO_WAYS = """

@@ -28,13 +28,17 @@ def test_without_kernels_kafkas_client_makes_the_batches():
 @pytest.mark.parametrize("producer", [None, (1 << 40, 7, 12_345)])
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 8_190, 16 << 10, 1 << 20, (1 << 20) + 1])
 def test_a_batch_has_the_bytes_of_kafkas_client(size, producer):
-    value, at = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes(), 1_700_000_000_000
-    own, reference = SingleRecordBatch(value, at), BatchBuilder(1 << 14, 0)
-    assert reference.append(timestamp=at, key=None, value=value)
-    assert own.append(timestamp=at, key=None, value=value) is None
+    value = np.random.default_rng(size).integers(0, 256, size, np.uint8).tobytes()
+    moment = 1_700_000_000_000
+    own_batch = SingleRecordBatch(value, moment)
+    reference = BatchBuilder(1 << 14, 0)
+    assert reference.append(timestamp=moment, key=None, value=value)
+    assert own_batch.append(timestamp=moment, key=None, value=value) is None
     if producer:
-        for batch in (own, reference):
+        for batch in (own_batch, reference):
             batch._set_producer_state(*producer)
-    assert own._build() == reference._build()
-    assert own._build() is own._build()
-    assert (own.size(), own.record_count(), own.closed()) == (reference.size(), 1, True)
+    assert own_batch._build() == reference._build()
+    assert own_batch._build() is own_batch._build()
+    assert own_batch.size() == reference.size()
+    assert own_batch.record_count() == 1
+    assert own_batch.closed() is True

@@ -51,7 +51,8 @@ async def follow_change(file, monkeypatch, error, enough):
     follower = Follower()
     mine = Registrar(file, follower)
     await mine.register(load_file(file))
-    follower.appended, follower.errors = [], [error, error]
+    follower.appended = []
+    follower.errors = [error, error]
     file.write_text(ONE + 'lateness = "7s"\n')
     running = asyncio.create_task(mine.run())
     async with asyncio.timeout(60):

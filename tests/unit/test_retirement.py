@@ -129,8 +129,8 @@ def test_a_week_of_retirements_leaves_16_bytes_of_each():
     assert sum(len(owner.source.tallies) for owner in world.owners) == 0
     assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
     for owner in world.owners:
-        last = owner.source.acknowledged
-        assert len(encode(last)) - len(encode(Progress())) <= 16 * 168
+        last_offset = owner.source.acknowledged
+        assert len(encode(last_offset)) - len(encode(Progress())) <= 16 * 168
     kinds = [[key.partition(b"|")[0] for key, _ in world.topics.compacted(target)] for target in range(PARTITIONS)]
     assert sum(kind.count(b"closed") for kind in kinds) <= 2 * PARTITIONS, "only of the newest"
     ends = {(name, window.kind) for name, window, _ in world.finals}
@@ -144,7 +144,8 @@ def test_reports_of_a_forgotten_definition_stay_refused_as_stale_after_a_restart
     frame = encode_frame(forgotten_digest, START, page(0).oracle.perturb([1]))
     outcome, _ = world.owners[0].source.gate.admit(frame, START * 1000, START * 1000)
     assert isinstance(outcome, Refusal)
-    assert (outcome.reason, outcome.query) == (Reason.STALE_DIGEST, "page"), "by the name that it had"
+    assert outcome.reason == Reason.STALE_DIGEST, "by the name that it had"
+    assert outcome.query == "page", "by the name that it had"
     finals = {key: set(value) for key, value in world.finals.items()}
     world.follower = Follower(Kafka("nowhere:1", "p."))
     take(world.follower, world.written)
@@ -193,9 +194,9 @@ def test_windows_with_the_last_reports_are_published_even_if_they_end_later():
     ends = defaultdict(list)
     for _, window, end in world.finals:
         ends[window.kind].append(end)
-    last = retired - 10
-    assert max(ends["tumbling"]) == last // 20 * 20 + 20
-    assert max(ends["hopping"]) == last // 20 * 20 + 60
+    last_pane = retired - 10
+    assert max(ends["tumbling"]) == last_pane // 20 * 20 + 20
+    assert max(ends["hopping"]) == last_pane // 20 * 20 + 60
     assert max(ends["all"]) == retired, "the same total for ever is not said again"
 
 
@@ -222,14 +223,14 @@ def test_a_definition_that_returned_stays_when_its_replacement_is_forgotten():
     world.append_definitions({"page": page(2)}, START + 100)
     world.append_definitions({"page": page(1)}, START + 200)
     world.append_definitions({"page": page(3), "site": page(4, "site")}, START + 300)
-    before = dict(world.follower.definitions.versions)
-    assert [version.retired for version in before[page(1).digest].versions] == [False, True, False, True]
+    earlier_versions = dict(world.follower.definitions.versions)
+    assert [version.retired for version in earlier_versions[page(1).digest].versions] == [False, True, False, True]
     world.follower.forget({page(2).digest: "page"})
-    assert world.follower.definitions.versions == {d: v for d, v in before.items() if d != page(2).digest}
+    assert world.follower.definitions.versions == {d: v for d, v in earlier_versions.items() if d != page(2).digest}
     world.follower.forget({page(1).digest: "page"})
     world.append_definitions({"page": page(3), "site": page(5, "site")}, START + 400)
     versions = world.follower.definitions.versions
-    assert versions[page(3).digest] == before[page(3).digest]
+    assert versions[page(3).digest] == earlier_versions[page(3).digest]
     assert versions[page(4, "site").digest].retired == versions[page(5, "site").digest].first > START + 400
 
 
@@ -237,9 +238,9 @@ def test_first_definitions_that_are_forgotten_are_not_followed_by_others():
     world = World()
     world.append_definitions({"page": page(1)}, START)
     world.append_definitions({"site": page(2, "site")}, START + 100, retire=["page"])
-    before = world.follower.definitions.versions[page(2, "site").digest].first
+    first_before = world.follower.definitions.versions[page(2, "site").digest].first
     world.follower.forget({page(1).digest: "page"})
-    assert world.follower.definitions.versions[page(2, "site").digest].first == before > 0
+    assert world.follower.definitions.versions[page(2, "site").digest].first == first_before > 0
     world.follower.forget({page(2, "site").digest: "site"})
     world.append_definitions({"third": page(3, "third")}, START + 300)
     assert world.follower.definitions.versions[page(3, "third").digest].first > START
