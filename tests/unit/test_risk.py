@@ -80,11 +80,12 @@ def agree(estimates, true):
     ],
 )
 def test_steins_estimate_is_the_mean_error_over_runs(name, size, n, epsilon, shape):
-    o, own = oracle(name, epsilon=epsilon, size=size), population(shape, size, n)
+    o = oracle(name, epsilon=epsilon, size=size)
+    true_counts = population(shape, size, n)
     runs = 400 if size > 16 else 800
-    estimates = list(windows(o, own, runs, seeded(name, size, epsilon, shape)))
+    estimates = list(windows(o, true_counts, runs, seeded(name, size, epsilon, shape)))
     for method in SMOOTH:
-        agree([risk(method, e) for e in estimates], [mean_squares(apply(method, e), own) for e in estimates])
+        agree([risk(method, e) for e in estimates], [mean_squares(apply(method, e), true_counts) for e in estimates])
 
 
 @pytest.mark.long
@@ -93,7 +94,8 @@ def test_steins_estimate_is_the_mean_error_over_runs(name, size, n, epsilon, sha
 @pytest.mark.parametrize(("name", "size"), [("oue", 128), ("grr", 16), ("grr", 64)])
 def test_steins_estimate_is_the_mean_error_over_many_runs(name, size, epsilon, shape):
     """Two spikes leave norm_sub a hundredth of the noise. Its risk needs very many runs there."""
-    o, own = oracle(name, epsilon=epsilon, size=size), population(shape, size, 200_000)
+    o = oracle(name, epsilon=epsilon, size=size)
+    own = population(shape, size, 200_000)
     estimates = list(windows(o, own, 12_000 if shape == "two spikes" else 1_000, seeded(name, size, epsilon, shape)))
     for method in SMOOTH:
         agree([risk(method, e) for e in estimates], [mean_squares(apply(method, e), own) for e in estimates])
@@ -109,13 +111,14 @@ def test_steins_estimate_is_the_mean_error_over_many_runs(name, size, epsilon, s
     ],
 )
 def test_steins_estimate_holds_under_a_fitted_prior(shape, size, runs):
-    o, own = oracle("oue", epsilon=4.0, size=size), population(shape, size, 1_000_000)
+    o = oracle("oue", epsilon=4.0, size=size)
+    true_counts = population(shape, size, 1_000_000)
     by_method, true = {}, {}
-    for e in windows(o, own, runs, seeded("prior", shape)):
+    for e in windows(o, true_counts, runs, seeded("prior", shape)):
         calibrated = calibrate(e)
         for method in ("calibrate", "calibrate_norm_sub"):
             by_method.setdefault(method, []).append(risk(method, e, calibrated=calibrated))
-            true.setdefault(method, []).append(mean_squares(apply(method, e, calibrated=calibrated), own))
+            true.setdefault(method, []).append(mean_squares(apply(method, e, calibrated=calibrated), true_counts))
     for method, risks in by_method.items():
         agree(risks, true[method])
 
@@ -151,8 +154,9 @@ def test_slopes_agree_with_small_steps(name, shares):
 
 def test_risks_with_closed_forms():
     """base has the mean variance, norm pays for the sum, and base_pos has no error if it replaces -sigma by zero."""
-    o, own = oracle("oue", epsilon=1.0, size=400), population("zipf", 400, 1_000_000)
-    e = next(windows(o, own, 1, seeded("known")))
+    o = oracle("oue", epsilon=1.0, size=400)
+    true_counts = population("zipf", 400, 1_000_000)
+    e = next(windows(o, true_counts, 1, seeded("known")))
     assert risk("base", e) == pytest.approx(np.mean(e.stderr**2))
     assert risk("norm", e) == pytest.approx((1 - 2 / 400) * np.mean(e.stderr**2) + ((1 - e.shares.sum()) / 400) ** 2)
     symmetric = replace(e, shares=np.where(np.arange(400) % 2, e.sigma, -e.sigma))
@@ -171,19 +175,21 @@ def test_equal_shares_have_the_risk_of_a_constant():
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_rehearsed_risks_are_near_the_mean_error(epsilon, shape):
     """Over 15 runs the error was 7% at most. Two spikes leave so little error that they are off by up to 80%."""
-    o, own = oracle("oue", epsilon=epsilon, size=1024), population(shape, 1024, 1_000_000)
-    estimates = list(windows(o, own, 4, seeded("rehearsed", epsilon, shape)))
+    o = oracle("oue", epsilon=epsilon, size=1024)
+    true_counts = population(shape, 1024, 1_000_000)
+    estimates = list(windows(o, true_counts, 4, seeded("rehearsed", epsilon, shape)))
     for method in JUMPING:
         mean_risk = np.mean([risk(method, e) for e in estimates])
-        true = np.mean([mean_squares(apply(method, e), own) for e in estimates])
+        true = np.mean([mean_squares(apply(method, e), true_counts) for e in estimates])
         assert mean_risk == pytest.approx(true, rel=0.3)
 
 
 @pytest.mark.parametrize("name", ["grr", "oue", "ss"])
 def test_rehearsals_have_the_errors_of_reports(name):
     """Each value's variance and the variance of the total sum, both over some 200 rehearsals."""
-    o, own = oracle(name, epsilon=1.0, size=300), population("zipf", 300, 100_000)
-    truth = own / own.sum()
+    o = oracle(name, epsilon=1.0, size=300)
+    true_counts = population("zipf", 300, 100_000)
+    truth = true_counts / true_counts.sum()
     e = Estimate(truth.copy(), 100_000, o)
     errors = np.array([fresh.shares - truth for fresh in rehearse(e, truth)])
     assert len(errors) == 218
@@ -196,18 +202,20 @@ def test_rehearsals_have_the_errors_of_reports(name):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", ["oue", "grr"])
 def test_a_likely_truth_is_a_distribution_near_the_true_one(name, shape):
-    o, own = oracle(name, epsilon=3.0, size=64), population(shape, 64, 200_000)
-    e = next(windows(o, own, 1, seeded("likely", name, shape)))
+    o = oracle(name, epsilon=3.0, size=64)
+    true_counts = population(shape, 64, 200_000)
+    e = next(windows(o, true_counts, 1, seeded("likely", name, shape)))
     truth = likely_truth(e)
     assert (np.diff(truth) <= 0.0).all()
     assert truth.min() >= 0.0
     assert truth.sum() == pytest.approx(1.0)
-    assert np.abs(truth - np.sort(own / own.sum())[::-1]).max() < 3.0 * e.noise.stderr(np.ones(1))[0]
+    assert np.abs(truth - np.sort(true_counts / true_counts.sum())[::-1]).max() < 3.0 * e.noise.stderr(np.ones(1))[0]
 
 
 def test_if_nothing_stands_out_all_values_count_as_equal():
-    o, own = oracle("oue", epsilon=0.5, size=512), population("uniform", 512, 100_000)
-    e = next(windows(o, own, 1, seeded("equal")))
+    o = oracle("oue", epsilon=0.5, size=512)
+    true_counts = population("uniform", 512, 100_000)
+    e = next(windows(o, true_counts, 1, seeded("equal")))
     assert likely_truth(e) == pytest.approx(np.full(512, 1 / 512))
 
 
@@ -216,21 +224,23 @@ def test_if_nothing_stands_out_all_values_count_as_equal():
 
 def test_a_prior_that_does_not_fit_is_rejected():
     """At least 95% must be rejected. Over 40 runs all were rejected."""
-    o, own = oracle("oue", epsilon=4.0, size=1024), population("uniform", 1024, 1_000_000)
-    verdicts = [calibrate(e).rejected for e in windows(o, own, 20, seeded("uniform"))]
+    o = oracle("oue", epsilon=4.0, size=1024)
+    true_counts = population("uniform", 1024, 1_000_000)
+    verdicts = [calibrate(e).rejected for e in windows(o, true_counts, 20, seeded("uniform"))]
     assert np.mean(verdicts) >= 0.95
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_a_prior_that_fits_is_not_rejected(epsilon):
-    own = grid.generated()["zipf"]
-    o = oracle("oue", epsilon=epsilon, size=len(own))
-    assert not any(calibrate(e).rejected for e in windows(o, own, 8, seeded("zipf", epsilon)))
+    true_counts = grid.generated()["zipf"]
+    o = oracle("oue", epsilon=epsilon, size=len(true_counts))
+    assert not any(calibrate(e).rejected for e in windows(o, true_counts, 8, seeded("zipf", epsilon)))
 
 
 def test_a_rejection_depends_on_the_fallback():
-    o, own = oracle("oue", epsilon=4.0, size=1024), population("uniform", 1024, 1_000_000)
-    e = next(windows(o, own, 1, seeded("fallback")))
+    o = oracle("oue", epsilon=4.0, size=1024)
+    true_counts = population("uniform", 1024, 1_000_000)
+    e = next(windows(o, true_counts, 1, seeded("fallback")))
     calibrated = calibrate(e)
     assert rejects_prior(calibrated, e, "norm_sub")
     assert not rejects_prior(calibrated, e, "base_cut"), "which makes zeros of all values, where all are there"
@@ -238,14 +248,16 @@ def test_a_rejection_depends_on_the_fallback():
 
 
 def test_the_verdict_follows_its_formula():
-    o, own = oracle("oue", epsilon=1.0, size=256), population("geometric", 256, 300_000)
-    for e in windows(o, own, 6, seeded("formula")):
+    o = oracle("oue", epsilon=1.0, size=256)
+    true_counts = population("geometric", 256, 300_000)
+    for e in windows(o, true_counts, 6, seeded("formula")):
         calibrated = calibrate(e)
         v, x, g = e.stderr**2, e.shares, calibrated.shares
         ours = (g - x) ** 2 - v + 2 * v * calibrated.stdev**2 / e.sigma**2
-        positive = (other := apply("norm_sub", e)) > 0.0
+        other_shares = apply("norm_sub", e)
+        positive = other_shares > 0.0
         back = np.where(positive, v * (1 - 1 / positive.sum()), 0.0)
-        excess = ours - ((other - x) ** 2 - v + 2 * back)
+        excess = ours - ((other_shares - x) ** 2 - v + 2 * back)
         assert rejects_prior(calibrated, e) == (excess.mean() > excess.std() / 16)
 
 
@@ -257,8 +269,8 @@ def test_the_recommended_method_beats_the_best_constant_choice():
 
     `benchmarks/recommend.py` measures it for each task with 20 runs of each cell.
     """
-    ours, same = grid.scores(list(grid.cells(grid.generated(), (0.5, 4.0), runs=2)))
-    best = next(iter(same.values()))
+    ours, same_scores = grid.scores(list(grid.cells(grid.generated(), (0.5, 4.0), runs=2)))
+    best = next(iter(same_scores.values()))
     assert ours.coverage >= 0.9
     assert ours.near >= max(0.85, best.near)
     assert ours.regret < best.regret / 2
@@ -269,7 +281,8 @@ def test_an_undecided_top_gets_no_method_that_cuts(size, epsilon):
     """A few values of a long tail stand out. Removing the others of the top cost up to 2.4 times the best error."""
     own = np.diff(np.rint(100_000 * np.cumsum(1 / np.arange(1.0, size + 1)) / (1 / np.arange(1.0, size + 1)).sum()))
     own = np.sort(np.append(own, 100_000 - own.sum()).astype(int))[::-1]
-    o, methods = oracle("oue", epsilon=epsilon, size=size), []
+    o = oracle("oue", epsilon=epsilon, size=size)
+    methods = []
     for e in windows(o, own, 6, seeded("long tail", size)):
         ranks = recommend(e, "top", top=20)
         assert sorted(rank.method for rank in ranks) == sorted(METHODS)
@@ -279,15 +292,17 @@ def test_an_undecided_top_gets_no_method_that_cuts(size, epsilon):
 
 
 def test_if_a_few_values_hold_all_the_others_count_as_zero():
-    o, own = oracle("oue", epsilon=1.0, size=256), population("two spikes", 256, 100_000)
-    for e in windows(o, own, 4, seeded("all known")):
+    o = oracle("oue", epsilon=1.0, size=256)
+    true_counts = population("two spikes", 256, 100_000)
+    for e in windows(o, true_counts, 4, seeded("all known")):
         assert not METHODS[grid.first(recommend(e, "top", top=20))].keeps_the_top
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_all_methods_are_ranked_by_risk(task):
-    o, own = oracle("olh", epsilon=2.0, size=64), population("zipf", 64, 50_000)
-    e = next(simulated(o, own))
+    o = oracle("olh", epsilon=2.0, size=64)
+    true_counts = population("zipf", 64, 50_000)
+    e = next(simulated(o, true_counts))
     ranks = recommend(e, task, top=3)
     assert sorted(rank.method for rank in ranks) == sorted(METHODS)
     risks = [rank.risk for rank in ranks]

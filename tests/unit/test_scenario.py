@@ -84,7 +84,7 @@ def test_a_rhythm_peaks_once_a_day():
 
 def test_a_surge_takes_its_share_of_all_clients_and_gives_them_back_as_they_were():
     crowd = population(Scenario((Surge(Course(0.3, begins=60, rises=10, lasts=20), 0, 5),)))
-    before, values_before, _ = everyone(crowd, 0)
+    earlier_answers, values_before, _ = everyone(crowd, 0)
     share = np.count_nonzero(values_before == 5) / CLIENTS
     samples = []
     for seconds, surge in ((65, 0.15), (75, 0.3), (95, 0.15)):
@@ -94,17 +94,17 @@ def test_a_surge_takes_its_share_of_all_clients_and_gives_them_back_as_they_were
         samples.append(values)
     assert np.array_equal(samples[0], samples[2]), "the same clients at the same share"
     assert (samples[1][samples[0] == 5] == 5).all(), "the first clients still take part at the peak"
-    after, values_after, _ = everyone(crowd, 200)
-    assert np.array_equal(before, after)
+    later_answers, values_after, _ = everyone(crowd, 200)
+    assert np.array_equal(earlier_answers, later_answers)
     assert np.array_equal(values_before, values_after)
 
 
 def test_a_client_repeats_its_report_of_the_value_of_a_surge():
     crowd = population(Scenario((Surge(Course(0.3, lasts=20), 0, 5),)))
-    first, _, _ = everyone(crowd, 1)
+    first_answers, _, _ = everyone(crowd, 1)
     everyone(crowd, 30)
-    again, _, _ = everyone(crowd, 2)
-    assert np.array_equal(first, again)
+    repeated_answers, _, _ = everyone(crowd, 2)
+    assert np.array_equal(first_answers, repeated_answers)
 
 
 def test_reports_in_a_surge_follow_the_values():
@@ -120,21 +120,21 @@ def test_reports_in_a_surge_follow_the_values():
 
 def test_a_value_fades_to_others_in_proportion():
     crowd = population(Scenario((Fade(Course(1.0, rises=10), 0, 0),)))
-    _, before, _ = everyone(crowd, 0)
+    _, earlier_answers, _ = everyone(crowd, 0)
     for seconds, rest in ((5, 0.5), (10, 0.0)):
         _, values, _ = everyone(crowd, seconds)
-        own = np.count_nonzero(before == 0) / CLIENTS
+        own = np.count_nonzero(earlier_answers == 0) / CLIENTS
         assert abs(np.count_nonzero(values == 0) / CLIENTS - rest * own) < SPREAD
-        assert np.array_equal(values[before != 0], before[before != 0])
+        assert np.array_equal(values[earlier_answers != 0], earlier_answers[earlier_answers != 0])
     assert abs(np.count_nonzero(values == 1) / CLIENTS - (1 / 2) / (1 / np.arange(2, 9)).sum()) < SPREAD
 
 
 def test_a_surge_in_one_attribute_leaves_the_others():
     crowd = population(Scenario((Surge(Course(0.5), 1, 1),)), PROFILE)
-    _, before, _ = everyone(population(Scenario(), PROFILE), 0)
-    _, after, _ = everyone(crowd, 0)
-    assert np.array_equal(before[:, 0], after[:, 0])
-    assert np.count_nonzero(after[:, 1] == 1) > np.count_nonzero(before[:, 1] == 1)
+    _, earlier_answers, _ = everyone(population(Scenario(), PROFILE), 0)
+    _, later_answers, _ = everyone(crowd, 0)
+    assert np.array_equal(earlier_answers[:, 0], later_answers[:, 0])
+    assert np.count_nonzero(later_answers[:, 1] == 1) > np.count_nonzero(earlier_answers[:, 1] == 1)
 
 
 @pytest.mark.parametrize("kind", ["maximal_gain", "random_value"])
@@ -156,16 +156,16 @@ def test_attackers_push_their_targets_and_are_not_honest(kind):
 
 def test_attackers_repeat_their_reports():
     crowd = population(Scenario((Attack(Course(0.2), "maximal_gain", ([6, 7],)),)))
-    first, _, _ = everyone(crowd, 0)
-    again = np.concatenate([g.reports for g in crowd.answers(CLIENTS, 9)])
-    assert np.array_equal(first, again)
+    first_answers, _, _ = everyone(crowd, 0)
+    repeated_reports = np.concatenate([g.reports for g in crowd.answers(CLIENTS, 9)])
+    assert np.array_equal(first_answers, repeated_reports)
 
 
 def test_no_client_has_two_conducts_and_each_keeps_its_own():
     crowd = population(Scenario(conducts=(Conduct(0.1, late=5), Conduct(0.2, clock=-3600))))
-    first, again = (np.concatenate([g.conduct for g in crowd.answers(CLIENTS, 0)]) for _ in range(2))
-    assert np.array_equal(first, again)
-    shares = np.bincount(first, minlength=3) / CLIENTS
+    first_conduct, repeated_conduct = (np.concatenate([g.conduct for g in crowd.answers(CLIENTS, 0)]) for _ in range(2))
+    assert np.array_equal(first_conduct, repeated_conduct)
+    shares = np.bincount(first_conduct, minlength=3) / CLIENTS
     assert np.abs(shares - [0.1, 0.2, 0.7]).max() < SPREAD
 
 
@@ -272,14 +272,15 @@ def test_p95_regresses_after_a_minute_and_the_median_hardly_moves():
     edges = LOADS.domain.scale.edges
 
     def quantiles(seconds):
-        values = np.concatenate([each.values for each in people.answers(CLIENTS, seconds)])
+        values = np.concatenate([answer.values for answer in people.answers(CLIENTS, seconds)])
         return [edges[int(position)] for position in np.quantile(values, [0.5, 0.95])]
 
-    before, after = quantiles(59.0), quantiles(70.0)
-    assert before[0] == pytest.approx(math.exp(6.3), rel=0.05)
-    assert before[1] == pytest.approx(math.exp(6.3 + 1.645 * 0.8), rel=0.05)
-    assert after[0] < 1.2 * before[0]
-    assert after[1] > 1.5 * before[1]
+    earlier_quantiles = quantiles(59.0)
+    later_quantiles = quantiles(70.0)
+    assert earlier_quantiles[0] == pytest.approx(math.exp(6.3), rel=0.05)
+    assert earlier_quantiles[1] == pytest.approx(math.exp(6.3 + 1.645 * 0.8), rel=0.05)
+    assert later_quantiles[0] < 1.2 * earlier_quantiles[0]
+    assert later_quantiles[1] > 1.5 * earlier_quantiles[1]
 
 
 def test_a_shift_needs_numbers_and_a_factor():

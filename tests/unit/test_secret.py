@@ -93,14 +93,15 @@ def test_a_token_and_a_password_together_are_refused(tmp_path):
 
 def test_an_unusable_certificate_is_an_error_without_a_prompt(tmp_path):
     certificate = trustme.CA().issue_cert("client.example")
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    cert = tmp_path / "cert.pem"
+    key = tmp_path / "key.pem"
     certificate.cert_chain_pems[0].write_to_path(cert)
     certificate.private_key_pem.write_to_path(key)
     assert Kafka(protocol="SSL", cert_file=str(cert), key_file=str(key)).ssl_context()
     other = tmp_path / "other.pem"
     trustme.CA().issue_cert("client.example").private_key_pem.write_to_path(other)
-    for wrong in (other, tmp_path / "missing.pem", cert):
+    for wrong_value in (other, tmp_path / "missing.pem", cert):
         with pytest.raises(
             KafkaSettingError, match=r"HUBBUB_KAFKA_CERT_FILE, HUBBUB_KAFKA_KEY_FILE: .* cannot be used"
         ):
-            Kafka(protocol="SSL", cert_file=str(cert), key_file=str(wrong)).ssl_context()
+            Kafka(protocol="SSL", cert_file=str(cert), key_file=str(wrong_value)).ssl_context()

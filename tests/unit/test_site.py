@@ -88,7 +88,8 @@ def test_the_pictures_and_the_table_of_the_five_minutes_are_current():
 
 def test_the_figures_in_the_text_of_the_five_minutes_are_those_of_the_code():
     text = " ".join(START["PAGE"].read_text(encoding="utf-8").split())
-    report, epsilons = oracle("grr", epsilon=1.0, size=4), (1.0, 4.0)
+    report = oracle("grr", epsilon=1.0, size=4)
+    epsilons = (1.0, 4.0)
     assert f"{100 * report.p:.1f}% and each of three other drinks with {100 * report.q:.1f}%" in text
     assert f"by a factor of at most {report.p / report.q:.2f}" in text
     sure, very_sure = (START["share"](math.exp(epsilon) / (1 + math.exp(epsilon))) for epsilon in epsilons)
@@ -119,7 +120,8 @@ def test_the_noise_of_central_ways_has_its_epsilon_and_its_error(epsilon, server
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_a_visible_group_of_central_ways_is_the_smallest(epsilon, servers):
-    law, visible = OTHERS["chances"](epsilon, servers), OTHERS["central_visible"](epsilon, servers)
+    law = OTHERS["chances"](epsilon, servers)
+    visible = OTHERS["central_visible"](epsilon, servers)
     noise = np.arange(len(law)) - len(law) // 2
 
     def exceeds(bound):

@@ -38,7 +38,8 @@ def query(name):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_no_record_of_a_query_is_larger(name):
-    results, need = query(name), sizes([query(name)])
+    results = query(name)
+    need = sizes([query(name)])
     tally = Tally(np.full(results.oracle.state_size, 1 << 60), 1, 0, 0, 0, 5, 5, closed=False)
     assert len(encode_tally(tally)) <= need.tallies
     for window in results.windows:
@@ -104,9 +105,9 @@ def test_a_service_that_allows_no_settings_at_first_gets_them_one_by_one():
     topics = layout("", 1, 1, LEAST)
     service, refusals = asyncio.run(made(topics))
     assert {one.topic for one in refusals} == {"snapshots", "queries", "estimates", "truth", "worker-tallies-changelog"}
-    assert {(one.name, one.reason) for one in refusals} == {("max.message.bytes", "at most 8388608")}
+    assert {(refusal.name, refusal.reason) for refusal in refusals} == {("max.message.bytes", "at most 8388608")}
     for topic in topics:
-        lacking = {"max.message.bytes"} if topic.name in {one.topic for one in refusals} else set()
+        lacking = {"max.message.bytes"} if topic.name in {refusal.topic for refusal in refusals} else set()
         assert service.settings[topic.name].keys() == topic.settings.keys() - lacking
     service, refusals = asyncio.run(made(layout("", 1, 1, LEAST, sizes([query("small")]))))
     assert refusals == []

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from itertools import product
 from statistics import median
 
 import numpy as np
@@ -29,28 +30,28 @@ FRESH = slow_change.query()
 SIGMA = float(np.sqrt(FRESH.oracle.variance(CLIENTS)))
 
 
-@pytest.mark.parametrize(("height", "most"), [(2, 16), (3, 8), (4, 4)])
-def test_a_jump_that_stays_is_found(height, most):
+@pytest.mark.parametrize(("height", "maximum"), [(2, 16), (3, 8), (4, 4)])
+def test_a_jump_that_stays_is_found(height, maximum):
     """One window alone would find none of them."""
     hits = delays(FRESH, jump(height * SIGMA), 100, runs=4)
     assert len(hits) == 4
-    assert median(hits) <= most
+    assert median(hits) <= maximum
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("height", "most"), [(2, 16), (3, 4), (4, 4), (7, 2), (10, 1)])
-def test_a_jump_that_stays_is_found_in_all_runs(height, most):
+@pytest.mark.parametrize(("height", "maximum"), [(2, 16), (3, 4), (4, 4), (7, 2), (10, 1)])
+def test_a_jump_that_stays_is_found_in_all_runs(height, maximum):
     hits = delays(FRESH, jump(height * SIGMA), 100)
     assert len(hits) == 12
-    assert median(hits) <= most
+    assert median(hits) <= maximum
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("height", "most"), [(5, 32), (10, 20), (20, 16)])
-def test_a_rise_within_an_hour_is_found(height, most):
+@pytest.mark.parametrize(("height", "maximum"), [(5, 32), (10, 20), (20, 16)])
+def test_a_rise_within_an_hour_is_found(height, maximum):
     hits = delays(FRESH, rise(height * SIGMA), 100)
     assert len(hits) == 12
-    assert median(hits) <= most
+    assert median(hits) <= maximum
 
 
 @pytest.mark.long
@@ -100,7 +101,8 @@ def test_a_change_is_said_once_and_its_end_too():
     assert surge.kind == "surge"
     assert surge.scale in (2, 4)
     assert surge.to.end - surge.to.start == 60 * surge.scale
-    assert (surge.from_.end, surge.from_.end - surge.from_.start) == (surge.to.start, 240 * surge.scale)
+    assert surge.from_.end == surge.to.start
+    assert surge.from_.end - surge.from_.start == 240 * surge.scale
     assert surge.before < surge.share
     schemas.alert(encode(surge))
     assert surge.key.endswith(f"|surge|100|{surge.scale}".encode())
@@ -198,17 +200,17 @@ def check_restarts(query, every_so_many, ahead=0):
         if number % every_so_many == 5:
             starts[number + 1] = dict(positions), deepcopy(results)
     assert any(decision.alerts for _, decision in output)
-    for at, (before, again) in starts.items():
+    for at, (states_before, states_again) in starts.items():
         # A worker that starts here reads the states, the panes that windows need, and the marks of the panes.
-        merger = merged(query, panes, START + 3_100, list(before.items()))
+        merger = merged(query, panes, START + 3_100, list(states_before.items()))
         for pane, snapshot in panes.items():
             merger.marks.count(pane, [snapshot.n])
         for number in range(at, min(at + ahead, len(every))):
-            again._blocks.setdefault(every[number].span.window, {}).update(output[number][1].blocks)
+            states_again._blocks.setdefault(every[number].span.window, {}).update(output[number][1].blocks)
         rest = list(merger.finals())
         assert [(final.span, final.blocks) for final in rest] == [(final.span, final.blocks) for final in every[at:]]
         for final, before_it in zip(rest, output[at:], strict=True):
-            result = again.next(query, final)
+            result = states_again.next(query, final)
             assert (result.window.records, result.decision) == before_it
 
 
@@ -232,7 +234,9 @@ def test_blocks_are_sums_between_marks_by_a_simple_fold():
         np.testing.assert_array_equal(part.counts, support)
         assert part.n == sum(snapshot.n for snapshot in inside)
         assert part.is_complete == (not any(snapshot.flags & INCOMPLETE for snapshot in inside))
-        marks = not any(first < edge < last for first, last in stretches for edge in (start, end))
+        marks = not any(
+            first < edge < end_of_stretch for (first, end_of_stretch), edge in product(stretches, (start, end))
+        )
         assert part.is_visible == (marks and part.n >= query.crowd and block.known_from <= start)
         visible += part.is_visible
     assert {scale for _, scale, _ in hits} == set(blocks.SCALES)
@@ -241,7 +245,8 @@ def test_blocks_are_sums_between_marks_by_a_simple_fold():
 
 def test_a_block_whose_first_windows_are_unknown_is_not_visible():
     """A half without a record has no reports, or its record is lost. Only the final before tells which."""
-    query, end = query_of(windows=["10s"]), START + 640
+    query = query_of(windows=["10s"])
+    end = START + 640
     part = Part(100, 100, np.full(5, 20, np.uint8), is_visible=True, is_complete=True)
     half = Block(end - 20, (part,))
 
@@ -252,9 +257,9 @@ def test_a_block_whose_first_windows_are_unknown_is_not_visible():
     assert visible(end - 20, {}), "the final before ended before the block"
     assert not visible(end - 10, {}), "the window before had reports, which are lost"
     assert visible(end - 10, {(1, end - 10): half})
-    late = [BlockSpan(2, end - 20, end, quiet_from, (True,)) for quiet_from in (end - 10, end)]
+    late_spans = [BlockSpan(2, end - 20, end, quiet_from, (True,)) for quiet_from in (end - 10, end)]
     (gap,), (loss,) = (
-        blocks.extended(query, [span], [part], end + 30, {(1, end - 10): half}).values() for span in late
+        blocks.extended(query, [span], [part], end + 30, {(1, end - 10): half}).values() for span in late_spans
     )
     assert gap.parts[0].is_visible, "its second window has no reports"
     assert not loss.parts[0].is_visible
@@ -266,7 +271,7 @@ def test_few_blocks_of_each_scale_are_kept():
     store = [(scale, START + 10 * scale * number) for scale in blocks.SCALES for number in range(64 // scale + 7)]
     end = max(end for _, end in store)
     limit = set(store) - set(blocks.obsolete(query, window, store, end))
-    counts = {scale: sum(each == scale for each, _ in limit) for scale in blocks.SCALES}
+    counts = {scale: sum(entry == scale for entry, _ in limit) for scale in blocks.SCALES}
     assert counts == {scale: 1 if scale == 1 else 5 for scale in blocks.SCALES}
     life = query_of(windows=["10s"], answers="life")
     assert len(set(store) - set(blocks.obsolete(life, window, store, end))) == len(blocks.SCALES)
@@ -291,11 +296,14 @@ def test_a_block_reads_back_and_damage_is_refused():
     data = block_records.encode(Block(START, (part,)))
     read = block_records.decode(data, query)
     (again,) = read.parts
-    assert (read.known_from, again.n, again.is_visible, again.is_complete) == (START, 300, True, False)
+    assert read.known_from == START
+    assert again.n == 300
+    assert again.is_visible is True
+    assert again.is_complete is False
     np.testing.assert_array_equal(again.counts, part.counts)
-    for wrong in (data[:-1], data + b"x", b"", b"{}\n", data.replace(b'"version":1', b'"version":9')):
+    for wrong_value in (data[:-1], data + b"x", b"", b"{}\n", data.replace(b'"version":1', b'"version":9')):
         with pytest.raises(ReportError, match="block"):
-            block_records.decode(wrong, query)
+            block_records.decode(wrong_value, query)
     with pytest.raises(ReportError, match="does not fit"):
         block_records.decode(block_records.encode(Block(START, (replace(part, n=200, n_independent=200),))), query)
 
@@ -313,7 +321,7 @@ def test_numbers_have_blocks_and_alerts():
     wait = {"low": 1.0, "high": 60_000.0, "scale": "log"}
     several = query_of(attributes={"kind": ["a", "b"], "wait": wait}, domain=None, oracle=None, windows=["10s"])
     alone = query_of(domain=wait, oracle=None, windows=["10s"])
-    assert [blocks.has_blocks(each) for each in (several, alone)] == [[True, True], [True]]
+    assert [blocks.has_blocks(entry) for entry in (several, alone)] == [[True, True], [True]]
     assert looks_a_day(several) == 8640 * (2 + 2 * 63 / 64)
     rng = np.random.default_rng(5)
     for query in (several, alone):

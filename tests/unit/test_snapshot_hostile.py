@@ -88,7 +88,8 @@ def finals(partition):
 
 def test_the_newest_readable_value_of_each_key_counts():
     expected = finals(load(GOOD))
-    assert (expected[TUMBLING, 60], expected[ALL, 100]) == ((5, False), (50, False))
+    assert expected[TUMBLING, 60] == (5, False)
+    assert expected[ALL, 100] == (50, False)
     for junk in JUNK:
         assert finals(load([*GOOD, *((name, junk) for name, _ in GOOD)])) == expected
         assert finals(load([*((name, junk) for name, _ in GOOD), *GOOD])) == expected
@@ -98,7 +99,8 @@ def test_the_newest_readable_value_of_each_key_counts():
 
 @pytest.mark.parametrize("live", [False, True])
 def test_an_unreadable_closed_snapshot_makes_its_windows_incomplete(live):
-    spoilt, watermark = (closed(20, 0)[0], b"junk"), mark(60)
+    spoilt = (closed(20, 0)[0], b"junk")
+    watermark = mark(60)
     records = [closed(pane, 5) for pane in range(0, 60, PANE) if pane != 20]
     partition = load(records, [spoilt, watermark]) if live else load([*records, spoilt, watermark])
     results = finals(partition)
@@ -108,9 +110,9 @@ def test_an_unreadable_closed_snapshot_makes_its_windows_incomplete(live):
     }
     assert (TUMBLING, 30) not in results, "nothing is known of it"
     assert results[ALL, 60] == (25, True)
-    again = [spoilt, closed(20, 5), watermark]
-    whole = finals(load(records, again) if live else load([*records, *again]))
-    assert whole == finals(load([*records, closed(20, 5), watermark]))
+    spoilt_records = [spoilt, closed(20, 5), watermark]
+    whole_finals = finals(load(records, spoilt_records) if live else load([*records, *spoilt_records]))
+    assert whole_finals == finals(load([*records, closed(20, 5), watermark]))
 
 
 @pytest.mark.parametrize("junk", JUNK)
@@ -148,14 +150,14 @@ def test_states_with_invalid_contents_are_skipped():
         spoilt(end=None),
         spoilt(version=4),
     ]
-    for alerts in [*([one] for one in bad), [ALERTS, ALERTS]]:
+    for alerts in [*([alert] for alert in bad), [ALERTS, ALERTS]]:
         partition = load([state(TUMBLING, 50, [ALERTS]), state(TUMBLING, 60, alerts)])
         assert partition.queries[QUERY.digest].positions[TUMBLING].end == 50, alerts
         assert partition.take_unreadable_count() == 1
     name, value = state(ALL, 50, total=snapshot(5))
     for start, newest in ((60, 50), (0, 60), (0, 1 << 62)):
-        odd = encode_state(Position(50, start, newest, snapshot(5)), [], marks(50))
-        assert load([(name, value), (name, odd)]).take_unreadable_count() == 1
+        odd_state = encode_state(Position(50, start, newest, snapshot(5)), [], marks(50))
+        assert load([(name, value), (name, odd_state)]).take_unreadable_count() == 1
     assert load([(name, encode_state(Position(60, 0, 60, snapshot(5)), [], marks(60)))]).take_unreadable_count() == 1
 
 
@@ -200,7 +202,8 @@ def test_records_of_unknown_queries_need_no_memory_and_are_read_after_the_defini
 
 @pytest.mark.parametrize("count", [300, pytest.param(100_000, marks=pytest.mark.long)])
 def test_finals_depend_only_on_readable_records(count):
-    draw, expected = random.Random(14), finals(load(GOOD))
+    draw = random.Random(14)
+    expected = finals(load(GOOD))
     for _ in range(count):
         junk = []
         for _ in range(draw.randrange(1, 8)):

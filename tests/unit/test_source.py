@@ -26,7 +26,8 @@ def check(seed, *, log_has_time=True):
     random, store = Random(seed), FileStore()
     partitions = random.randint(1, 3)
     log = random_log(random, partitions, random.randint(0, 70), log_has_time=log_has_time)
-    topics, finals = Topics(partitions), defaultdict(set)
+    topics = Topics(partitions)
+    finals = defaultdict(set)
     owners = [Owner(topics, log, p, "first", log_has_time=log_has_time) for p in range(partitions)]
     merges = [Merge(topics, target, partitions, store=store) for target in range(partitions)]
     sleeping, away = [], [None] * partitions
@@ -43,10 +44,10 @@ def check(seed, *, log_has_time=True):
                     owners[at] = Owner(topics, log, at, f"{number}", log_has_time=log_has_time)
             case "wake":  # it believes that nothing has happened
                 if sleeping:
-                    late = random.choice(sleeping)
-                    late.read(random.randint(0, 5))
+                    late_value = random.choice(sleeping)
+                    late_value.read(random.randint(0, 5))
                     for _ in range(random.randint(1, 9)):
-                        late.step(random)
+                        late_value.step(random)
             case "merge":
                 if not merges[at].step(random, finals, to_the_end=False):
                     merges[at] = Merge(topics, at, partitions, store=store)
@@ -106,11 +107,12 @@ def test_a_record_just_after_the_next_close_closes_a_pane():
     assert source.next_close is None
     source.take([(0, START * 1000, TICK)])
     for offset in range(1, 20):
-        before, close = dict(source._closed_through), source.next_close
+        closed_ends = dict(source._closed_through)
+        close = source.next_close
         source.take([(2 * offset, close, TICK)])
-        assert source._closed_through == before
+        assert source._closed_through == closed_ends
         source.take([(2 * offset + 1, close + 1, TICK)])
-        assert source._closed_through != before
+        assert source._closed_through != closed_ends
         assert source.next_close > close
 
 
@@ -152,11 +154,11 @@ def test_watermarks_and_progress_never_move_back_for_a_reader():
         settle(owner)
     for target in range(2):
         snapshots = Merge(topics, target, 2).snapshots
-        before = {digest: state.merger.closed_through for digest, state in snapshots.queries.items()}
-        old = encode(Progress(closed=dict.fromkeys(before, START)))
-        snapshots.put(PartitionKey("watermark", 0).encode(), old, 0)
-        assert decode(old).closed
-        assert {digest: state.merger.closed_through for digest, state in snapshots.queries.items()} == before
+        closed_before = {digest: state.merger.closed_through for digest, state in snapshots.queries.items()}
+        old_frame = encode(Progress(closed=dict.fromkeys(closed_before, START)))
+        snapshots.put(PartitionKey("watermark", 0).encode(), old_frame, 0)
+        assert decode(old_frame).closed
+        assert {digest: state.merger.closed_through for digest, state in snapshots.queries.items()} == closed_before
 
 
 def frozen_writer():
@@ -168,13 +170,13 @@ def frozen_writer():
         + [(15, (START + 100) * 1000, TICK), (16, (START + 500) * 1000, TICK)]
     ]
     topics = Topics(1)
-    first = Owner(topics, log, 0, "first")
+    first_owner = Owner(topics, log, 0, "first")
     for start, end in ((0, 2), (2, 4), (4, 5)):
-        first.source.take(log[0][start:end])
-        settle(first)
+        first_owner.source.take(log[0][start:end])
+        settle(first_owner)
     second = Owner(topics, log, 0, "second")
-    first.source.take(log[0][5:16])
-    writes = first.checkpoint(Random(1))
+    first_owner.source.take(log[0][5:16])
+    writes = first_owner.checkpoint(Random(1))
     part = {}
     while not any(decode(value).covers(query.digest, START) for value in part.values()):  # up to what it may delete now
         next(writes)
@@ -232,27 +234,27 @@ def test_the_reports_of_an_interrupted_plan_are_missing_until_a_recovery(cut):
     for _ in range(cut):
         next(writes)
     assert owner.source.at_rest is (cut == 0)
-    again = owner if owner.source.at_rest else Owner(topics, log, 0, "first again")
-    again.read(10)
-    settle(again)
-    assert again.source.at_rest
+    owner_again = owner if owner.source.at_rest else Owner(topics, log, 0, "first again")
+    owner_again.read(10)
+    settle(owner_again)
+    assert owner_again.source.at_rest
     [value] = [v for k, v in topics.snapshots[0] if k.startswith(f"closed|{query.digest.hex()}".encode())][-1:]
     assert decode_snapshot(value, query.oracle.state_size).n == 3
-    assert {*owner.rejects, *again.rejects} == {3}
+    assert {*owner.rejects, *owner_again.rejects} == {3}
 
 
 def test_a_partition_that_brings_only_ticks_writes_no_progress_until_it_is_refreshed():
     log = [[(i, (START + i) * 1000, TICK) for i in range(200)]]
     owner = Owner(Topics(1), log, 0, "first")
     owner.source.take(log[0][:1])
-    first = owner.source.plan(whole=True)
-    assert not first.quiet, "the first one says who writes now"
-    owner.source.progress(first)
-    owner.source.settle(first)
-    for at in range(1, 200):
-        owner.source.take(log[0][at : at + 1])
-        plan = owner.source.plan(whole=True, refresh=at % 20 == 0)
-        assert plan.quiet is (at % 20 != 0)
+    first_plan = owner.source.plan(whole=True)
+    assert not first_plan.quiet, "the first one says who writes now"
+    owner.source.progress(first_plan)
+    owner.source.settle(first_plan)
+    for number in range(1, 200):
+        owner.source.take(log[0][number : number + 1])
+        plan = owner.source.plan(whole=True, refresh=number % 20 == 0)
+        assert plan.quiet is (number % 20 != 0)
         assert plan.progress.closed == dict(owner.source._closed_through)
         if not plan.quiet:
             owner.source.progress(plan)

@@ -37,7 +37,7 @@ class Left:
         self.folder = folder
         reports = self.read("reports")
         self.partitions = 1 + max(partition for partition, *_ in reports)
-        self.log = [[(o, t, v) for p, o, t, _, v in reports if p == at] for at in range(self.partitions)]
+        self.log = [[(o, t, v) for p, o, t, _, v in reports if p == number] for number in range(self.partitions)]
         self.definitions = catalog.read(TopicRecord(name, value, at) for _, _, at, name, value in self.read("queries"))
         self.gate = {"definitions": self.definitions.versions, "limit": MAX_FRAME}
         self.topics = Topics(self.partitions)
@@ -95,13 +95,13 @@ def test_counting_resumes_and_gives_the_finals_of_the_fold(topics):
         Merge(topics.topics, target, topics.partitions, topics.definitions.versions).step(Random(1), finals)
     queries = {query.name: query for query in topics.definitions.queries.values()}
     truth = fold(topics.log, topics.definitions.versions.values(), limit=MAX_FRAME)
-    for (name, window, at), total in truth.items():
-        name_of = key(queries[name], Span(window, at - window.size, at), None, final=True)
+    for (name, window, moment), total in truth.items():
+        name_of = key(queries[name], Span(window, moment - window.size, moment), None, final=True)
         sizes = {sum(publications[name_of].values())} if name_of in publications else set()
         fresh = {
-            decode_snapshot(data, queries[name].oracle.state_size).n for data in finals.get((name, window, at), ())
+            decode_snapshot(data, queries[name].oracle.state_size).n for data in finals.get((name, window, moment), ())
         }
-        assert sizes | fresh == {total.n}, (name, window, at)
+        assert sizes | fresh == {total.n}, (name, window, moment)
     assert any(name in {b"short", b"several"} for name in {name.partition(b"|")[0] for name in publications})
     assert {name for name, _, _ in finals} == set(queries)
 
@@ -120,9 +120,9 @@ def test_every_record_of_the_topics_is_readable(topics):
 
 def test_progress_that_names_corrections_is_read_without_them():
     plain = encode(Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15)))
-    at = len(plain) - 16  # where the names begin, before one digest and its end
-    assert plain[at - 4 : at] == bytes(4)
-    with_corrections = plain[: at - 4] + (2).to_bytes(4, "little") + b"12345678abcdefgh" + plain[at:]
+    moment = len(plain) - 16  # where the names begin, before one digest and its end
+    assert plain[moment - 4 : moment] == bytes(4)
+    with_corrections = plain[: moment - 4] + (2).to_bytes(4, "little") + b"12345678abcdefgh" + plain[moment:]
     assert decode(with_corrections) == decode(plain) == Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15))
     for length in range(len(with_corrections)):
         with pytest.raises(ReportError):
@@ -159,7 +159,8 @@ def test_states_without_marks_begin_them_again_at_the_newest_end():
         partition.put(name.encode(), base64.b64decode(value), 0)
     partition.load()
     assert not partition.take_unreadable_count()
-    state, reasons = partition.queries[query.digest], {}
+    state = partition.queries[query.digest]
+    reasons = {}
     assert not list(state.finals())
     for pane, n in ((80, 6), (90, 3), (100, 4), (110, 11), (120, 12)):
         snapshot = Snapshot(n, 0, 0, 0, np.full(query.oracle.state_size, n))

@@ -83,20 +83,21 @@ def test_a_crowd_that_stops_is_never_late():
     ):
         pane, stop = query.pane, NOW // 300 * 300
         states = []
-        for now in range(stop, stop + 1_200):
-            newest_end = (now - query.lateness - EVERY) // pane * pane  # as old as a status may be
-            states.append(state(stop, status(min(stop, newest_end), newest_end, query=query), now, query))
+        for number in range(stop, stop + 1_200):
+            newest_end = (number - query.lateness - EVERY) // pane * pane  # as old as a status may be
+            states.append(state(stop, status(min(stop, newest_end), newest_end, query=query), number, query))
         assert "late" not in states
         assert states[-1] == "quiet"
 
 
 def test_a_crowd_that_returns_is_not_late_before_its_first_final_is_due():
-    stop, back = NOW // 60 * 60 - 3_600, NOW // 60 * 60 + PANE
+    stop = NOW // 60 * 60 - 3_600
+    back = NOW // 60 * 60 + PANE
     due = back - PANE + shortest_expected_age(MINUTE)
-    for now in range(back + LATENESS, due + 30):
-        newest_end = (now - LATENESS) // PANE * PANE
-        result = state(stop, status(newest_end, newest_end, back, MINUTE), now, MINUTE)
-        assert result == ("late" if now > due else "live")
+    for number in range(back + LATENESS, due + 30):
+        newest_end = (number - LATENESS) // PANE * PANE
+        result = state(stop, status(newest_end, newest_end, back, MINUTE), number, MINUTE)
+        assert result == ("late" if number > due else "live")
 
 
 def test_a_query_that_is_over_is_quiet():
@@ -115,11 +116,11 @@ def test_a_record_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"closed_through": -1}, {"newest_report": "x"}, {"digest": "0"}, {"query": "a" * 2_000}]
+    "wrong_record", [{"closed_through": -1}, {"newest_report": "x"}, {"digest": "0"}, {"query": "a" * 2_000}]
 )
-def test_a_wrong_record_is_refused(wrong):
+def test_a_wrong_record_is_refused(wrong_record):
     with pytest.raises(ReportError):
-        decode(orjson.dumps({**orjson.loads(encode(status(CLOSED))), **wrong}))
+        decode(orjson.dumps({**orjson.loads(encode(status(CLOSED))), **wrong_record}))
 
 
 def test_a_merger_knows_its_newest_reports_and_its_pauses():
@@ -133,20 +134,22 @@ def test_a_merger_knows_its_newest_reports_and_its_pauses():
         merger.mark(0, NOW + (number + 1) * PANE)
         list(state.finals())
         by_number[number] = status_of(state)
-    ends = [(each.newest_report - NOW) // PANE for each in by_number.values()]
+    ends = [(status_record.newest_report - NOW) // PANE for status_record in by_number.values()]
     assert ends == [1, 2, 2, 4, 4, 4, 7, 8]
     assert [(each.reports_since - NOW) // PANE for each in by_number.values()] == [1, 1, 1, 1, 1, 1, 7, 7]
-    assert [(each.closed_through - NOW) // PANE for each in by_number.values()] == list(range(1, 9))
+    assert [(status_record.closed_through - NOW) // PANE for status_record in by_number.values()] == list(range(1, 9))
 
 
 def test_after_a_restart_the_newest_final_is_the_newest_report():
     window = Window("tumbling", PANE, PANE)
     merger = Merger(Versions.of(QUERY), 1, [(window, Position(NOW, None))])
-    assert (merger.newest_report, merger.reports_since) == (NOW, None)
+    assert merger.newest_report == NOW
+    assert merger.reports_since is None
 
 
 def test_a_status_is_written_when_it_changed():
-    merger, log = Merger(Versions.of(QUERY), 1), StatusLog()
+    merger = Merger(Versions.of(QUERY), 1)
+    log = StatusLog()
     state = QueryState(merger)
     assert log.changes([state]) == []
     merger.mark(0, CLOSED)
@@ -159,7 +162,8 @@ def test_a_status_is_written_when_it_changed():
 
 def test_the_status_of_a_retired_query_is_deleted_after_its_last_final():
     end = CLOSED + 2 * PANE
-    merger, log = Merger(Versions.of(QUERY, retired=CLOSED), 1), StatusLog()
+    merger = Merger(Versions.of(QUERY, retired=CLOSED), 1)
+    log = StatusLog()
     state = QueryState(merger)
     merger.mark(0, end)
     list(state.finals())

@@ -134,7 +134,8 @@ for line in sys.stdin:
 
 
 def test_the_command_probes_a_client_in_a_process(tmp_path, capsys):
-    path, program = tmp_path / "hubbub.toml", tmp_path / "client.py"
+    path = tmp_path / "hubbub.toml"
+    program = tmp_path / "client.py"
     path.write_text(QUERY)
     program.write_text(CLIENT)
     command = shlex.join([sys.executable, str(program), str(path)])

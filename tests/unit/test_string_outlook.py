@@ -31,14 +31,15 @@ def test_the_outlook_says_which_names_a_million_people_show():
 
 def test_names_need_a_share_that_falls_with_the_root_of_the_people_and_grows_with_the_length():
     query = read()
-    strings, cell = query.strings, query.only_oracle
-    many, few = (reach.smallest_share(strings, cell, n) for n in (4_000_000, 1_000_000))
-    assert few / many == pytest.approx(2.0, rel=0.01)
+    strings = query.strings
+    cell = query.only_oracle
+    share_of_many, share_of_few = (reach.smallest_share(strings, cell, n) for n in (4_000_000, 1_000_000))
+    assert share_of_few / share_of_many == pytest.approx(2.0, rel=0.01)
     shares = [
         reach.smallest_share(string_outlook.resized(strings, length), cell, 1_000_000) for length in (4, 8, 16, 24, 48)
     ]
     assert shares == sorted(shares)
-    assert string_outlook.people(strings, cell, few) == pytest.approx(1_000_000, rel=0.02)
+    assert string_outlook.people(strings, cell, share_of_few) == pytest.approx(1_000_000, rel=0.02)
     assert reach.smallest_share(strings, cell, 0) is None
     assert "no names" in text_of(query, 100)
 
@@ -58,11 +59,11 @@ def test_costs_are_those_of_the_tally():
 
 def test_windows_are_shown_if_each_map_holds_a_crowd():
     assert visibility.shown_shares(read(), 20_000)[read().windows[0]] == 1.0
-    few = read(windows=["5m", "1h"])
-    pane, _ = few.windows
-    assert visibility.reports_per_second(few, 10_000) * 300 > 800
-    assert visibility.shown_shares(few, 10_000)[pane] < 0.1
-    assert any("holds about 35 reports of each map" in text for text in visibility.small_steps(few, 10_000))
+    few_query = read(windows=["5m", "1h"])
+    pane, _ = few_query.windows
+    assert visibility.reports_per_second(few_query, 10_000) * 300 > 800
+    assert visibility.shown_shares(few_query, 10_000)[pane] < 0.1
+    assert any("holds about 35 reports of each map" in text for text in visibility.small_steps(few_query, 10_000))
 
 
 def test_a_string_can_be_personal():

@@ -41,7 +41,8 @@ def test_words_of_a_file_fall_like_zipf_or_have_counts(tmp_path):
     assert words.texts == ("oom", "TypeError: x", "", "日本語")
     assert words.weights.tolist() == [rank**-1.1 for rank in (1, 2, 3, 4)]
     words = read_words([written(tmp_path, "a\t3\nb\t0.5\na\t1\n")], query_of())
-    assert (words.texts, words.weights.tolist()) == (("a", "b"), [4.0, 0.5])
+    assert words.texts == ("a", "b")
+    assert words.weights.tolist() == [4.0, 0.5]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +65,10 @@ def test_a_wrong_count_names_its_line(tmp_path):
 
 
 def test_generated_words_are_the_same_in_all_runs():
-    one, two = (read_words(["generated:500,1.2"], query_of()) for _ in range(2))
-    assert one.texts == two.texts
-    assert len(set(one.texts)) == 500
-    assert {len(text) for text in one.texts} <= set(range(4, 25))
+    first_words, second_words = (read_words(["generated:500,1.2"], query_of()) for _ in range(2))
+    assert first_words.texts == second_words.texts
+    assert len(set(first_words.texts)) == 500
+    assert {len(text) for text in first_words.texts} <= set(range(4, 25))
 
 
 @pytest.mark.parametrize("answers", ["life", "once", "fresh"])
@@ -111,11 +112,11 @@ def test_a_scenario_may_fade_and_attack_words(tmp_path):
 def test_two_runs_with_a_seed_are_the_same(tmp_path):
     query = query_of()
     words = read_words(["generated:100"], query)
-    first, second = (
+    first_run, second = (
         [answers.reports.tolist() for answers in Population(query, words, 500, seed=9).answers(800, 0.0)]
         for _ in range(2)
     )
-    assert first == second
+    assert first_run == second
 
 
 def test_strings_have_no_true_counts():
