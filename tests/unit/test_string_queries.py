@@ -35,9 +35,9 @@ def test_the_digest_covers_the_coding_and_not_the_search():
     assert query.canonical == start + domain + end
     assert ask(known=["typeerror: x"], search="1h").digest == query.digest
     assert ask(normal="NFC").digest != query.digest
-    short = ask({**BYTES, "cells": 14}, answers="once", epsilon=4.0)
+    short_answer = ask({**BYTES, "cells": 14}, answers="once", epsilon=4.0)
     domain = '{"cells":14,"discover":"bytes","length":24,"normal":"none"}'
-    assert f'"domain":{domain},"epsilon":4.0,"format":1,"name":"crashes","oracle":"short"' in short.canonical
+    assert f'"domain":{domain},"epsilon":4.0,"format":1,"name":"crashes","oracle":"short"' in short_answer.canonical
 
 
 @pytest.mark.parametrize("edition", [1, 2])
@@ -47,7 +47,9 @@ def test_a_definition_of_the_topic_is_the_same_query(edition, domain):
     again = query_of("crashes", json.loads(json.dumps(dump(query))))
     assert again == query
     assert again.digest == query.digest
-    assert (again.known, again.search, again.oracle.width) == (query.known, 3_600, query.oracle.width)
+    assert again.known == query.known
+    assert again.search == 3_600
+    assert again.oracle.width == query.oracle.width
     assert isinstance(again.oracle, Slots)
     assert again.strings.digest == query.digest
 
@@ -63,7 +65,9 @@ def test_a_definition_of_the_topic_is_the_same_query(edition, domain):
 )
 def test_the_oracle_is_the_best_of_those_with_short_reports(epsilon, answers, oracle, buckets, width):
     query = ask(epsilon=epsilon, answers=answers)
-    assert (query.oracle_names, query.buckets, query.oracle.width) == ((oracle,), buckets, width)
+    assert query.oracle_names == (oracle,)
+    assert query.buckets == buckets
+    assert query.oracle.width == width
     assert query.oracle.state_size == 16 * query.only_oracle.state_size + 16
 
 
@@ -129,23 +133,24 @@ def test_unknown_strings_are_no_attribute():
 
 
 def test_a_client_answers_with_any_text_for_life(tmp_path):
-    now = [START]
+    moment = [START]
     query = ask(period="5m")
-    client = Client(query, tmp_path / "store", key=KEY, clock=lambda: now[0])
-    first = client.answer("TypeError: x")
-    assert first.shape == (1, query.oracle.width)
-    assert query.oracle.check(first) is None
+    client = Client(query, tmp_path / "store", key=KEY, clock=lambda: moment[0])
+    first_reports = client.answer("TypeError: x")
+    assert first_reports.shape == (1, query.oracle.width)
+    assert query.oracle.check(first_reports) is None
     for text in ("typeerror: X", "TYPEERROR: x"):
-        now[0] += 300
-        assert client.answer(text).tolist() == first.tolist()
-    part, charge = int.from_bytes(first[0, :2].tobytes(), "little"), client.spent
+        moment[0] += 300
+        assert client.answer(text).tolist() == first_reports.tolist()
+    part = int.from_bytes(first_reports[0, :2].tobytes(), "little")
+    charge = client.spent
     for text in ("", "é" * 400, "日本語", "x" * 25):
-        now[0] += 300
+        moment[0] += 300
         report = client.answer(text)
         assert int.from_bytes(report[0, :2].tobytes(), "little") == part
         assert query.oracle.check(report) is None
     assert client.spent == charge == query.record_charge == pytest.approx(6.68522707860)
-    now[0] += 300
+    moment[0] += 300
     with pytest.raises(ReportError, match="must be a text"):
         client.answer(3)
 
@@ -162,9 +167,9 @@ def listing(query):
 @pytest.mark.parametrize("domain", [TEXT, BYTES])
 def test_a_client_reads_the_listing_of_a_gateway(domain):
     query = ask(domain, normal="NFC")
-    again = pin_query(listing(query), "crashes", 2.0, "gateway")
-    assert again.digest == query.digest
-    assert again.strings == query.strings
+    repeated_query = pin_query(listing(query), "crashes", 2.0, "gateway")
+    assert repeated_query.digest == query.digest
+    assert repeated_query.strings == query.strings
     with pytest.raises(NotAllowed, match="allows 1"):
         pin_query(listing(query), "crashes", 1.0, "gateway")
 
@@ -178,21 +183,24 @@ def test_a_listing_with_another_coding_than_its_digest_is_refused():
 @pytest.mark.parametrize("domain", [TEXT, BYTES])
 def test_a_hundred_thousand_texts_have_codes_and_reports(domain):
     """Texts of all lengths and scripts. The empty text, a NUL and composed accents are among them."""
-    query, rng = ask(domain), np.random.default_rng(11)
+    query = ask(domain)
+    rng = np.random.default_rng(11)
     letters = np.array(list("abcXYZ019 .\N{LATIN SMALL LETTER E WITH ACUTE}\u65e5\u0448\u0301\0"))
     text = "".join(letters[rng.integers(0, len(letters), 3_000_000)])
-    starts, lengths = rng.integers(0, 2_900_000, 100_000), rng.integers(0, 40, 100_000)
+    starts = rng.integers(0, 2_900_000, 100_000)
+    lengths = rng.integers(0, 40, 100_000)
     texts = {"", *(text[i : i + n] for i, n in zip(starts.tolist(), lengths.tolist(), strict=True))}
     strings = query.strings
-    rows = np.array([strings.numbers(each) for each in texts])
+    rows = np.array([strings.numbers(text) for text in texts])
     assert (rows.max(axis=0) < (strings.coding.size + 1) ** np.array(strings.chunks)).all()
-    cells = np.array([strings.cells_of(each) for each in list(texts)[:2_000]])
+    cells = np.array([strings.cells_of(text) for text in list(texts)[:2_000]])
     assert query.oracle.check(query.oracle.perturb(cells, rng)) is None
 
 
 @pytest.mark.parametrize("kind", [FRAMES, JSON])
 def test_a_gateway_refuses_a_report_of_a_level_that_does_not_exist(kind):
-    query, at = ask(), 1000 * (START // 300 * 300) + 1000
+    query = ask()
+    at = 1000 * (START // 300 * 300) + 1000
     definitions = ServedDefinitions.of({query.name: query})
     reports = query.oracle.perturb(np.tile(query.strings.cells_of("oom"), (3, 1)), np.random.default_rng(1))
     pane = START // 300 * 300

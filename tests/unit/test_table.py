@@ -44,7 +44,9 @@ def permutations(table):
 )
 def test_the_integers_of_a_law_never_change(buckets, points, epsilon, hi, lo, bound):
     table = Table(buckets, points, epsilon)
-    assert (table.hi, table.lo, table.bound) == (hi, lo, bound)
+    assert table.hi == hi
+    assert table.lo == lo
+    assert table.bound == bound
     assert best(buckets, epsilon).fixed_points == points
 
 
@@ -70,7 +72,7 @@ def test_no_two_histories_of_one_pattern_differ_by_more_than_the_bound(buckets, 
         chances = {}
         for order, weight in permutations(table):
             for history in itertools.permutations(range(buckets), classes):
-                key = history, tuple(order[each] for each in history)
+                key = history, tuple(order[position] for position in history)
                 chances[key] = chances.get(key, 0) + weight
         worst = 1.0
         for answers in itertools.permutations(range(buckets), classes):
@@ -156,9 +158,11 @@ def test_an_oracle_with_a_table_keeps_every_promise(name, epsilon, size, options
 
 
 def test_two_buckets_flip_once_by_the_threshold_of_hr():
-    each, table = oracle("hr", epsilon=1.0, size=9), oracle("hr", epsilon=1.0, size=9, table=2)
-    assert table.exact == each.exact
-    assert (each.bound(2), table.bound(2)) == (2.0, 1.0)
+    position = oracle("hr", epsilon=1.0, size=9)
+    table = oracle("hr", epsilon=1.0, size=9, table=2)
+    assert table.exact == position.exact
+    assert position.bound(2) == 2.0
+    assert table.bound(2) == 1.0
 
 
 @pytest.mark.parametrize(

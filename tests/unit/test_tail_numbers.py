@@ -55,10 +55,12 @@ def test_the_overview_has_the_first_quantile_with_its_interval(overview, width):
 
 
 def test_the_page_of_a_query_has_all_that_it_asks_for(overview):
-    text, numbers = text_of(overview, "1", 160), numbers_of(overview, "load_time")
+    text = text_of(overview, "1", 160)
+    numbers = numbers_of(overview, "load_time")
     for name in ("p50", "p90", "p95", "p99", "mean", "geometric mean", "slow"):
         assert any(line.split()[: len(name.split())] == name.split() for line in text.splitlines()), name
-    p95, slow = numbers["quantiles"]["0.95"], numbers["ranges"]["slow"]
+    p95 = numbers["quantiles"]["0.95"]
+    slow = numbers["ranges"]["slow"]
     line = next(line for line in text.splitlines() if line.split()[:1] == ["p95"])
     assert f"{p95['value']:,.0f} ms" in line
     assert f"{p95['low']:,.0f} to {p95['high']:,.0f}" in line

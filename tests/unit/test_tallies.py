@@ -27,11 +27,11 @@ def test_adding_a_frame_needs_a_few_times_its_memory_and_frees_it(name):
     tracemalloc.start()
     try:
         o.add(state, reports)
-        rest, peak = tracemalloc.get_traced_memory()
+        remaining_memory, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak < 3 * reports.nbytes
-    assert rest < 10_000
+    assert remaining_memory < 10_000
 
 
 @pytest.mark.parametrize("name", ["sue", "oue"])
@@ -105,7 +105,8 @@ def test_unary_marks_follow_the_honest_law(subject):
         m = multi("rsfd", sizes=[300, 4, 4], epsilon=1.0, oracle=subject.removeprefix("rsfd:"))
         tally = m.zeros()
         assert m.add(tally, m.perturb(np.column_stack([rng.integers(0, k, n) for k in m.sizes]), rng)) == 0
-        encoder, state = m.encoders[0], tally[: m.encoders[0].state_size]
+        encoder = m.encoders[0]
+        state = tally[: m.encoders[0].state_size]
     assert isinstance(encoder, Unary)
     law = np.bincount(encoder._bins, weights=encoder.law(), minlength=MARKS)
     marks = state[-MARKS:]
@@ -119,11 +120,11 @@ def test_bits_are_counted_by_column_and_by_row(width):
     rng = np.random.default_rng(width)
     for n in (0, 1, 2, 64, 65, 1_000, 9_973):
         rows = rng.integers(0, 256, (n, width), dtype=np.uint8)
-        before = rows.copy()
+        earlier_rows = rows.copy()
         bits = np.unpackbits(rows, axis=1, bitorder="little")
         assert np.array_equal(column_counts(rows), bits.sum(axis=0, dtype=np.int64))
         assert np.array_equal(row_counts(rows), bits.sum(axis=1))
-        assert np.array_equal(rows, before), "what is counted is not changed"
+        assert np.array_equal(rows, earlier_rows), "what is counted is not changed"
 
 
 @pytest.mark.parametrize("scale", [1, 1000, 2**40])

@@ -56,44 +56,49 @@ def test_many_frames_in_one_call_equal_single_calls():
     parts = [
         (offset, name(offset % 4 + 1) if offset % 3 else None, [offset % 5] * (offset % 4)) for offset in range(30)
     ]
-    whole, single = Tally(GRR.zeros()), Tally(GRR.zeros())
-    duplicate_indexes = whole.add(GRR, frames(*parts), 100)
-    one_by_one = [index for index, part in enumerate(parts) if single.add(GRR, frames(part), 100)]
+    whole_tally = Tally(GRR.zeros())
+    single_tally = Tally(GRR.zeros())
+    duplicate_indexes = whole_tally.add(GRR, frames(*parts), 100)
+    one_by_one = [index for index, part in enumerate(parts) if single_tally.add(GRR, frames(part), 100)]
     assert duplicate_indexes == one_by_one != []
-    assert encode_tally(whole) == encode_tally(single)
-    assert whole.new_ids == single.new_ids
-    assert whole.n + whole.duplicates == sum(len(values) for _, _, values in parts)
+    assert encode_tally(whole_tally) == encode_tally(single_tally)
+    assert whole_tally.new_ids == single_tally.new_ids
+    assert whole_tally.n + whole_tally.duplicates == sum(len(values) for _, _, values in parts)
 
 
 @EXAMPLES
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8))
 def test_reading_again_from_any_older_offset_changes_nothing(starts):
     parts = [(offset, name(offset % 5 + 1), [offset % 5]) for offset in range(12)]
-    straight, again = Tally(GRR.zeros()), Tally(GRR.zeros())
+    straight = Tally(GRR.zeros())
+    repeated_tally = Tally(GRR.zeros())
     straight.add(GRR, frames(*parts), 100)
     for end in (4, 7, 12):
-        again.add(GRR, frames(*parts[:end]), 100)
+        repeated_tally.add(GRR, frames(*parts[:end]), 100)
         for start in starts:
             if start < end:
-                assert again.add(GRR, frames(*parts[start:end]), 100) == []
-    assert encode_tally(again) == encode_tally(straight)
-    assert again.duplicates == 7
+                assert repeated_tally.add(GRR, frames(*parts[start:end]), 100) == []
+    assert encode_tally(repeated_tally) == encode_tally(straight)
+    assert repeated_tally.duplicates == 7
 
 
 def test_offsets_that_pass_by_move_the_tally_and_its_clock_together_and_only_forward():
     tally = Tally(GRR.zeros())
     tally.advance(10, 5000)
     tally.advance(7, 9000)
-    assert (tally.next_offset, tally.clock) == (10, 5000)
+    assert tally.next_offset == 10
+    assert tally.clock == 5000
 
 
 def test_a_closed_tally_never_changes():
     tally = Tally(GRR.zeros())
     tally.add(GRR, frames((0, name(1), [1, 2])), 100)
-    before = encode_snapshot(tally.close())
+    earlier_snapshot = encode_snapshot(tally.close())
     assert tally.add(GRR, frames((9, None, [1])), 100) == []
     tally.advance(20, 9000)
-    assert (bytes_of(tally), tally.next_offset, tally.ids) == (before, 1, set())
+    assert bytes_of(tally) == earlier_snapshot
+    assert tally.next_offset == 1
+    assert tally.ids == set()
 
 
 def test_implausible_reports_are_left_out_and_counted():
@@ -102,14 +107,18 @@ def test_implausible_reports_are_left_out_and_counted():
     reports = OUE.perturb(np.zeros(4, int), rng)
     reports[2] = 255
     tally.add(OUE, frames((0, None, reports), oracle=OUE), 100)
-    assert (tally.n, tally.implausible) == (3, 1)
+    assert tally.n == 3
+    assert tally.implausible == 1
 
 
 def test_beyond_max_ids_frames_count_without_a_check_and_set_a_flag():
     tally = Tally(GRR.zeros())
     parts = [(offset, name(number), [1]) for offset, number in enumerate([1, 2, 3, 3, 1])]
     assert tally.add(GRR, frames(*parts), 2) == [4], "what is remembered is still refused"
-    assert (tally.n, tally.duplicates, tally.flags, len(tally.ids)) == (4, 1, IDS_OVERFLOW, 2)
+    assert tally.n == 4
+    assert tally.duplicates == 1
+    assert tally.flags == IDS_OVERFLOW
+    assert len(tally.ids) == 2
 
 
 def test_ids_beyond_the_tally_are_forgotten_so_that_their_frames_count_when_read_again():
@@ -144,7 +153,10 @@ integers = st.sampled_from([0, 1, -1, 127, -128, 255, 256, -129, 65_535, 1 << 31
 whole = st.integers(0, (1 << 63) - 1)
 snapshots = st.builds(
     Snapshot,
-    *(whole, whole, whole, st.integers(0, 7)),
+    whole,
+    whole,
+    whole,
+    st.integers(0, 7),
     st.lists(integers, min_size=1, max_size=6).map(lambda numbers: np.array(numbers, np.int64)),
     st.none(),
 )
@@ -157,7 +169,9 @@ def test_a_snapshot_decodes_to_the_same_values_in_the_narrowest_type(snapshot):
     back = decode_snapshot(data, len(snapshot.counts))
     assert np.array_equal(back.counts, snapshot.counts)
     assert (back.n, back.implausible, back.duplicates, back.flags) == (
-        *(snapshot.n, snapshot.implausible, snapshot.duplicates),
+        snapshot.n,
+        snapshot.implausible,
+        snapshot.duplicates,
         snapshot.flags,
     )
     assert encode_snapshot(back) == data
@@ -168,8 +182,8 @@ def test_a_snapshot_decodes_to_the_same_values_in_the_narrowest_type(snapshot):
 )
 def test_counts_are_stored_in_few_bytes(numbers, width):
     snapshot = Snapshot(1, 0, 0, 0, np.array(numbers, np.int64))
-    empty = len(encode_snapshot(Snapshot(1, 0, 0, 0, np.zeros(0, np.int64))))
-    assert len(encode_snapshot(snapshot)) == empty + width * len(numbers)
+    empty_count = len(encode_snapshot(Snapshot(1, 0, 0, 0, np.zeros(0, np.int64))))
+    assert len(encode_snapshot(snapshot)) == empty_count + width * len(numbers)
 
 
 @EXAMPLES
@@ -177,7 +191,9 @@ def test_counts_are_stored_in_few_bytes(numbers, width):
 def test_a_tally_decodes_to_the_same_values(next_offset, clock, is_closed, snapshot):
     tally = Tally(snapshot.counts.copy(), snapshot.n, 1, 2, snapshot.flags, next_offset, clock, is_closed)
     back = decode_tally(encode_tally(tally), len(snapshot.counts))
-    assert (back.next_offset, back.clock, back.closed) == (next_offset, clock, is_closed)
+    assert back.next_offset == next_offset
+    assert back.clock == clock
+    assert back.closed == is_closed
     assert back.counts.dtype == np.int64
     assert back.counts.flags.writeable
     assert bytes_of(back) == bytes_of(tally)
@@ -209,23 +225,23 @@ FORMS = {
 
 def test_a_segment_is_short():
     assert decode_ids(SEGMENT) == [IdEntry(name(4), 10), IdEntry(name(9), 11), IdEntry(name(2), 400)]
-    for step, each in ((1, 1 / 8), (4, 1 / 2), (60, 1), (1000, 2), (1 << 20, 4)):
+    for step, bits in ((1, 1 / 8), (4, 1 / 2), (60, 1), (1000, 2), (1 << 20, 4)):
         segment = [IdEntry(bytes(8), 7 + step * number) for number in range(10_000)]
-        assert len(encode_ids(segment)) <= 16 + (8 + each) * len(segment) + 1
+        assert len(encode_ids(segment)) <= 16 + (8 + bits) * len(segment) + 1
 
 
 @pytest.mark.parametrize("form", FORMS)
 @settings(EXAMPLES, max_examples=200)
-@given(at=st.integers(0, 80), byte=st.integers(0, 255), cut=st.integers(0, 3))
+@given(position=st.integers(0, 80), byte=st.integers(0, 255), cut=st.integers(0, 3))
 @example(at=0, byte=1, cut=0)
-def test_changed_bytes_are_refused_or_are_another_good_record(form, at, byte, cut):
-    good, again = FORMS[form]
-    assert again(good) == good
-    change = bytearray(good)
-    change[at % len(good)] = byte
+def test_changed_bytes_are_refused_or_are_another_good_record(form, position, byte, cut):
+    good_form, repeated_form = FORMS[form]
+    assert repeated_form(good_form) == good_form
+    change = bytearray(good_form)
+    change[position % len(good_form)] = byte
     data = bytes(change[: len(change) - cut]) if cut < 3 else bytes(change) + b"\0"
     with suppress(ReportError):
-        assert again(data) == data
+        assert repeated_form(data) == data
 
 
 def test_a_tally_of_another_query_is_refused():

@@ -37,8 +37,8 @@ def traffic(scenario=None, seed=1, start=START, most=100, q=None, clients=5000):
 def simulate(traffic, seconds, rate=1000):
     """Return the time of each frame, in milliseconds since the start, and the frame."""
     frames = []
-    for at in range(0, 1000 * seconds, STEP):
-        frames += [(at, s) for s in traffic.step(1000 * traffic.start + at, rate * STEP // 1000)]
+    for number in range(0, 1000 * seconds, STEP):
+        frames += [(number, s) for s in traffic.step(1000 * traffic.start + number, rate * STEP // 1000)]
     return frames + [(1000 * seconds, s) for s in traffic.rest()]
 
 
@@ -50,7 +50,7 @@ ROUGH = Scenario(
 
 
 def wire(traffic, seconds=8):
-    return [(at, s.partition, s.data) for at, s in simulate(traffic, seconds)]
+    return [(moment, s.partition, s.data) for moment, s in simulate(traffic, seconds)]
 
 
 def test_a_seeded_run_is_the_same_byte_for_byte():
@@ -66,11 +66,13 @@ def test_another_seed_or_start_has_other_ids(other):
 def test_each_answer_is_sent_once_in_the_pane_of_its_time():
     frames = simulate(traffic(), 6)
     assert Counter(s.pane - START for _, s in frames for _ in range(s.n)) == {0: 2000, 2: 2000, 4: 2000}
-    for at, s in frames:
+    for moment, s in frames:
         frame = decode(s.data)
-        assert (frame.pane, frame.n, frame.digest) == (s.pane, s.n, query().digest)
+        assert frame.pane == s.pane
+        assert frame.n == s.n
+        assert frame.digest == query().digest
         assert len(s.values) == s.n
-        assert at <= 1000 * (s.pane + 2 - START)
+        assert moment <= 1000 * (s.pane + 2 - START)
     assert len({decode(s.data).id for _, s in frames}) == len(frames)
 
 
@@ -94,23 +96,23 @@ def test_frames_are_filled_up_to_their_limit():
 
 def test_a_frame_waits_a_second_at_most_and_not_beyond_its_pane():
     alone = simulate(traffic(most=1000), 4, rate=10)
-    assert [(at, s.n) for at, s in alone] == [(900, 10), (1900, 10), (2900, 10), (3900, 10)]
+    assert [(moment, s.n) for moment, s in alone] == [(900, 10), (1900, 10), (2900, 10), (3900, 10)]
     crowd = traffic(most=1000)
-    late = [(at, s) for at in (1500, 1600, 1900) for s in crowd.step(1000 * START + at, 1)]
-    assert [(at, s.n) for at, s in late] == [(1900, 3)]
+    late = [(moment, s) for moment in (1500, 1600, 1900) for s in crowd.step(1000 * START + moment, 1)]
+    assert [(moment, s.n) for moment, s in late] == [(1900, 3)]
 
 
 def test_a_frame_stays_below_the_limit_of_bytes():
-    wide = query(domain=8192, oracle="oue")
-    assert FrameBuilder(wide, 1, 1000).most == (128 * 1024 - 40) // 1024
+    wide_query = query(domain=8192, oracle="oue")
+    assert FrameBuilder(wide_query, 1, 1000).most == (128 * 1024 - 40) // 1024
     with pytest.raises(ParameterError, match="at least 1 report"):
-        FrameBuilder(wide, 1, 0)
+        FrameBuilder(wide_query, 1, 0)
 
 
 def test_late_clients_send_after_their_pane_is_closed():
     frames = simulate(traffic(Scenario(conducts=(Conduct(0.1, late=4),))), 20)
-    late = [(at, s) for at, s in frames if not in_time(query(), s.pane, 1000 * START + at)]
-    assert all(at == 1000 * (s.pane + 2 + 3 + 4 - START) for at, s in late)
+    late = [(moment, s) for moment, s in frames if not in_time(query(), s.pane, 1000 * START + moment)]
+    assert all(moment == 1000 * (s.pane + 2 + 3 + 4 - START) for moment, s in late)
     count = sum(s.n for _, s in late)
     answers = 12_000  # in the panes with late frames that are sent by now
     assert abs(count - 0.1 * answers) < 6 * (answers * 0.09) ** 0.5  # false once in 5e8 seeds
@@ -127,12 +129,12 @@ def test_a_wrong_clock_names_another_pane():
 
 def test_a_frame_sent_twice_is_the_same_frame_and_counts_once():
     frames = [s for _, s in simulate(traffic(Scenario(duplicates=0.3), most=20), 8)]
-    again = [(one, two) for one, two in pairwise(frames) if one.data == two.data]
+    repeats = [(frame, next_frame) for frame, next_frame in pairwise(frames) if frame.data == next_frame.data]
     distinct = len({s.data for s in frames})
-    assert distinct + len(again) == len(frames)
-    assert abs(len(again) - 0.3 * distinct) < 6 * (distinct * 0.21) ** 0.5  # false once in 5e8 seeds
-    assert all(len(one.values) == one.n and len(two.values) == 0 for one, two in again)
-    assert all(one.partition == two.partition for one, two in again)
+    assert distinct + len(repeats) == len(frames)
+    assert abs(len(repeats) - 0.3 * distinct) < 6 * (distinct * 0.21) ** 0.5  # false once in 5e8 seeds
+    assert all(len(frame.values) == frame.n and len(next_frame.values) == 0 for frame, next_frame in repeats)
+    assert all(frame.partition == next_frame.partition for frame, next_frame in repeats)
 
 
 def test_the_answers_of_attackers_are_not_in_the_truth():
@@ -141,10 +143,10 @@ def test_the_answers_of_attackers_are_not_in_the_truth():
     assert abs(honest - 0.8 * 6000) < 6 * (6000 * 0.16) ** 0.5  # false once in 5e8 seeds
 
 
-def publish(truth, at):
+def publish(truth, moment):
     """Return the records that are due, by their pane. All of them arrive."""
     records = {}
-    for pane in truth.due_panes(at):
+    for pane in truth.due_panes(moment):
         key, record = truth.start_record(pane)
         truth.end_record(pane, success=True)
         records[pane] = orjson.loads(record)
@@ -157,9 +159,9 @@ def truth():
     return TrueAnswers(query(), "me")
 
 
-def send(truth, pane, values, at):
+def send(truth, pane, values, moment):
     truth.expect(pane)
-    truth.count(pane, np.array(values), at)
+    truth.count(pane, np.array(values), moment)
 
 
 def test_the_truth_is_published_when_a_pane_is_over(truth):

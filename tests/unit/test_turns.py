@@ -101,7 +101,8 @@ class Reading:
         await asyncio.sleep(0)
         for record in self._coming:
             self.partitions[0].put(*record, 0)
-        new, self._coming = {0} if self._coming else set(), []
+        new = {0} if self._coming else set()
+        self._coming = []
         return new
 
     async def has_read_all(self, _):
@@ -109,15 +110,16 @@ class Reading:
 
 
 def service_of(partition, outbox, coming=(), ending=None):
-    where = Kafka("nowhere:1", "p.")
-    merging = PublishingService(where, 1, Follower(where), outbox, Metrics(), ending or MagicMock(), UNTRUE)
+    target = Kafka("nowhere:1", "p.")
+    merging = PublishingService(target, 1, Follower(target), outbox, Metrics(), ending or MagicMock(), UNTRUE)
     merging.reader = Reading(partition, coming)
     return merging
 
 
 def published(records, coming=(), done=None, merging=None, outbox=None):
     """The finals in their order, once nothing is due, or `done` is true."""
-    partition, outbox = partition_of(*records), outbox or Sent()
+    partition = partition_of(*records)
+    outbox = outbox or Sent()
 
     async def run():
         service = service_of(partition, outbox, coming)
@@ -140,9 +142,9 @@ def behind_and_prompt():
     return *snapshots(BEHIND, range(DUE_FINALS)), *snapshots(PROMPT, range(DUE_FINALS - 3, DUE_FINALS))
 
 
-@pytest.mark.parametrize("most", [1, 7, 1000])
-def test_rounds_of_any_size_change_no_final_nor_their_order_within_a_query(monkeypatch, most):
-    monkeypatch.setattr(finals_round.choose, "__kwdefaults__", {"finals": most, "size": 1 << 20})
+@pytest.mark.parametrize("maximum", [1, 7, 1000])
+def test_rounds_of_any_size_change_no_final_nor_their_order_within_a_query(monkeypatch, maximum):
+    monkeypatch.setattr(finals_round.choose, "__kwdefaults__", {"finals": maximum, "size": 1 << 20})
     finals = published(behind_and_prompt(), snapshots(BEHIND, range(DUE_FINALS, DUE_FINALS + 5)))
     assert len(finals) == len(set(finals)) == 2 * (DUE_FINALS + 5) + 2 * 3
     for name in QUERIES:
@@ -310,7 +312,7 @@ class WithoutBlocks(Sent):
 def test_a_refused_block_leaves_the_states_that_pass_it():
     services = []
     published(snapshots(BEHIND, range(9)), outbox=WithoutBlocks(), merging=services.append)
-    [state] = [one for one in services[0].reader.partitions[0].queries.values() if one.versions.query == BEHIND]
+    [state] = [query for query in services[0].reader.partitions[0].queries.values() if query.versions.query == BEHIND]
     assert {position.end for position in state.positions.values()} == {9}
     assert not state.too_large
 
@@ -319,9 +321,9 @@ def test_a_query_without_a_newly_closed_pane_is_not_looked_at_for_provisional_re
     provisional = ProvisionalRecords()
     merger = MagicMock()
     state = SimpleNamespace(merger=merger, versions=Versions.of(EMITTING))
-    for now, collected in enumerate([None, None, 10, 10, 10, 20]):
+    for turn, collected in enumerate([None, None, 10, 10, 10, 20]):
         merger.collected_through = collected
-        provisional.due(state, float(now + 1))
+        provisional.due(state, float(turn + 1))
     assert merger.provisional.call_count == 3
     provisional.clear()
     provisional.due(state, 9.0)
@@ -371,7 +373,8 @@ def test_between_two_looks_at_all_only_new_records_and_due_finals_are_looked_at(
 
 
 def test_an_error_in_the_task_of_a_large_query_ends_the_worker():
-    partition, ending = partition_of(*snapshots(BEHIND, range(3))), MagicMock()
+    partition = partition_of(*snapshots(BEHIND, range(3)))
+    ending = MagicMock()
 
     async def run():
         failure = asyncio.Event()

@@ -108,9 +108,9 @@ def test_a_closed_pane_counts_until_its_final_is_acknowledged():
 def test_a_query_without_reports_has_no_late_window():
     definition = query()
     versions = {definition.digest: Versions.of(definition)}
-    empty = SourcePartition(Gate(0, 1, versions), "writer")
-    empty.take([(0, 1_003_000, b"")])
-    assert oldest_due(versions, [empty], [QueryState(Merger(Versions.of(definition), 1))]) == {"q": None}
+    empty_partition = SourcePartition(Gate(0, 1, versions), "writer")
+    empty_partition.take([(0, 1_003_000, b"")])
+    assert oldest_due(versions, [empty_partition], [QueryState(Merger(Versions.of(definition), 1))]) == {"q": None}
 
 
 def test_the_metric_is_the_time_since_then_and_never_negative():

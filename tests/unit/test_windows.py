@@ -41,7 +41,7 @@ def brute(window, panes, through):
             if start % window.step:
                 continue
         inside = [panes[pane] for pane in panes if start <= pane < end]
-        if any(one.n for one in inside):
+        if any(snapshot_of_pane.n for snapshot_of_pane in inside):
             windows.append((start, end, encode_snapshot(merge_snapshots(inside, 2))))
     return windows
 
@@ -55,11 +55,11 @@ def windows_of(window, position):
 def run(window, panes, steps, position=None):
     """Return the finals with their positions, if `steps` close the panes."""
     rolling, finals, before = windows_of(window, position), [], -(1 << 40)
-    for through in steps:
-        for pane in sorted(pane for pane in panes if before < pane + PANE <= through):
+    for step in steps:
+        for pane in sorted(pane for pane in panes if before < pane + PANE <= step):
             rolling.put(pane, panes[pane])
-        before = through
-        finals += rolling.advance(through)
+        before = step
+        finals += rolling.advance(step)
     return finals
 
 
@@ -86,13 +86,13 @@ def test_exactly_the_windows_with_reports_become_final(window, panes, steps):
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @EXAMPLES
 @given(panes_, steps_, st.integers(0, 200))
-def test_a_position_and_its_panes_are_sufficient_to_resume(window, panes, steps, at):
+def test_a_position_and_its_panes_are_sufficient_to_resume(window, panes, steps, split):
     finals = run(window, panes, steps)
     if finals:
-        cut = at % len(finals)
+        cut = split % len(finals)
         position = finals[cut].position
-        first = windows_of(window, position).needed_from
-        rest = {pane: one for pane, one in panes.items() if pane >= first}
+        first_pane = windows_of(window, position).needed_from
+        rest = {pane: snapshot_of_pane for pane, snapshot_of_pane in panes.items() if pane >= first_pane}
         again = run(window, rest, steps, position)
         assert shown(again) == shown(finals[cut + 1 :])
         assert shown(run(window, panes, steps, position)) == shown(again), "older panes are not taken twice"
@@ -106,8 +106,10 @@ def test_windows_that_begin_before_the_first_report_are_emitted():
 def test_since_starts_at_the_first_pane_with_reports_and_ends_with_each_pane():
     finals = run(ALL, {0: snapshot(0, PARTIAL), 20: snapshot(3), 40: snapshot(4)}, [60])
     assert [(*final.span[1:], final.total.n, final.total.flags) for final in finals] == [
-        *((20, 30, 3, 0), (20, 40, 3, 0)),
-        *((20, 50, 7, 0), (20, 60, 7, 0)),
+        (20, 30, 3, 0),
+        (20, 40, 3, 0),
+        (20, 50, 7, 0),
+        (20, 60, 7, 0),
     ]
 
 
