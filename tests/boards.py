@@ -23,6 +23,7 @@ from hubbub.kafka.clients import client_arguments, started
 from oracles.query import File
 from tests.queries import make_queries, make_table
 from tests.results import build, window_result
+from tests.slowness import patience
 
 HOSTILE = "<script>alert(1)</script>"
 PANE = 10
@@ -254,12 +255,12 @@ class Board:
         """Stop the board. Return its exit code and its standard error."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        _, stderr = self.process.communicate(timeout=20)
+        _, stderr = self.process.communicate(timeout=patience(20))
         return self.process.returncode, stderr
 
     def get(self, path, method="GET", **headers):
         """Return the status, headers and body of a response."""
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=patience(10))) as connection:
             connection.request(
                 method, f"/{path}", headers={name.replace("_", "-"): text for name, text in headers.items()}
             )
@@ -271,10 +272,12 @@ class Board:
 
     def until(self, holds, seconds=30.0):
         """Return the first true result of `holds`."""
-        deadline = time.monotonic() + seconds
-        while not (result := holds()):
-            assert time.monotonic() < deadline, "the condition did not become true"
+        begin = time.monotonic()
+        result = holds()
+        while not result:
+            assert time.monotonic() - begin < patience(seconds), "the condition did not become true"
             time.sleep(0.05)
+            result = holds()
         return result
 
     def ready(self):

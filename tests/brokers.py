@@ -28,6 +28,7 @@ from aggregator.topics.command import ensure
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.settings import Kafka
+from tests.slowness import patience
 
 ROOT = Path(__file__).parent.parent
 POM = ROOT / "deploy" / "kafka" / "pom.xml"
@@ -263,7 +264,7 @@ class Cluster:
 
     def wait(self) -> None:
         """Wait until every broker answers, knows all others, and sees every replica in sync."""
-        deadline = time.monotonic() + START
+        deadline = time.monotonic() + patience(START)
         for node in self.nodes:
             if not answers(node.bootstrap, deadline - time.monotonic(), lambda node=node: node.running):
                 raise RuntimeError(f"Kafka did not start: {node.log_end()}")

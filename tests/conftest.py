@@ -7,6 +7,7 @@ import pytest
 
 from tests import brokers
 from tests.secured import Secured
+from tests.slowness import patience
 
 HANGS = 7_200
 """The seconds after which a long test ends as hung."""
@@ -72,7 +73,7 @@ COSTLY = ("three_brokers", "secured_kafka", "ran")
 
 
 def pytest_collection_modifyitems(items):
-    """Mark tests of Apache Kafka, and give long tests more time.
+    """Mark tests of Apache Kafka, and give long tests and slow machines more time.
 
     With xdist, run all tests of a costly fixture in one process, and run them first.
     """
@@ -80,8 +81,8 @@ def pytest_collection_modifyitems(items):
         chosen = item.callspec.params.get("broker") if hasattr(item, "callspec") else None
         if chosen == "kafka" or (chosen is None and APACHE & {*getattr(item, "fixturenames", ())}):
             item.add_marker("apache")
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.timeout(HANGS))
+        limit = HANGS if item.get_closest_marker("long") else float(item.config.getini("timeout"))
+        item.add_marker(pytest.mark.timeout(patience(limit)))
         for costly in COSTLY:
             if costly in getattr(item, "fixturenames", ()):
                 parameter = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.slowness import patience
+
 WAIT = 90
 
 
@@ -69,7 +71,7 @@ class Running:
         """Wait until all processes of the demo are gone. Return its exit code."""
         self.output += self.process.stdout.read()
         code = self.process.wait()
-        deadline = time.monotonic() + 10.0
+        deadline = time.monotonic() + patience(10.0)
         while time.monotonic() < deadline and (processes(self.folder) or list(self.folder.iterdir())):
             time.sleep(0.1)
         assert processes(self.folder) == {}

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from oracles.frame import TICK, decode, encode
 from tests.integration.workers import Place, environment, until
 from tests.queries import make_text
+from tests.slowness import patience
 
 FRAMES, JSON = "application/vnd.hubbub.frames", "application/json"
 TOKEN, OTHER, KEY = "a-token-of-tests", "another-token", "5e" * 32
@@ -82,15 +83,15 @@ class Gateway:
     def stop(self, number=signal.SIGTERM, seconds=30):
         """Send a signal, and return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(seconds)
+        return self.process.wait(patience(seconds))
 
     def ask(self, method, path, body=None, source="127.0.0.1", timeout=30, context=None, **headers):
         """Return the status, headers and body of an answer."""
         headers = {name.replace("_", "-"): text for name, text in headers.items()}
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout, source_address=(source, 0))
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=patience(timeout), source_address=(source, 0))
         if self.scheme == "https":
             connection = HTTPSConnection(
-                "localhost", self.port, timeout=timeout, context=context or ssl.create_default_context()
+                "localhost", self.port, timeout=patience(timeout), context=context or ssl.create_default_context()
             )
         with closing(connection):
             connection.request(method, path, body, headers)

@@ -22,6 +22,7 @@ from tests import boards
 from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, definition_messages, publish
 from tests.brokers import create_topics
 from tests.deploy.containers import ROOT
+from tests.slowness import patience
 
 OF = "api/v1/queries/homepage"
 WORD = "sesame-and-a-half"
@@ -54,7 +55,7 @@ class Ear:
 
     def __init__(self, board, **headers):
         self.heard = []
-        self._connection = HTTPConnection("127.0.0.1", board.port, timeout=30)
+        self._connection = HTTPConnection("127.0.0.1", board.port, timeout=patience(30))
         self._connection.request("GET", "/api/v1/events", headers=headers)
         self.response = self._connection.getresponse()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -296,7 +297,7 @@ def ends(*options, **environment):
     """Return the exit code and the output of a board that cannot start."""
     command = [sys.executable, "-c", boards.COMMAND, "--port", "0", *options]
     env = os.environ | environment
-    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=patience(60), check=False)
     return process.returncode, process.stderr
 
 
@@ -363,7 +364,7 @@ def test_health_and_metrics_have_a_port_of_their_own(tansu_place):
         assert board.process.stdout.readline().split()[-1] == f"http://127.0.0.1:{health}/"
 
         def probe(path, **headers):
-            with closing(HTTPConnection("127.0.0.1", health, timeout=20)) as connection:
+            with closing(HTTPConnection("127.0.0.1", health, timeout=patience(20))) as connection:
                 connection.request("GET", path, headers=headers)
                 answer = connection.getresponse()
                 return answer.status, answer.read()

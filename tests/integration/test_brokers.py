@@ -21,6 +21,7 @@ from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.settings import Kafka
 from tests.brokers import PASSWORD, ROOT, USER, Cluster
+from tests.slowness import patience
 
 MIB = 1 << 20
 
@@ -135,7 +136,7 @@ def test_no_broker_and_no_folder_remains_after_a_killed_process(kind, request):
         bootstrap, folder = parent.stdout.readline().split()
         assert embedded_broker.answers(bootstrap, 1, lambda: True)
         parent.kill()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience(20)
     while Path(folder).exists() or embedded_broker.answers(bootstrap, 0.1, lambda: True):
         assert time.monotonic() < deadline, "the broker outlived its parent"
         time.sleep(0.05)

@@ -24,6 +24,7 @@ from tests.brokers import frozen
 from tests.integration.gateways import JSON, KEY, NUMBERS, OTHER, TOKEN, Gateway, Site, now
 from tests.integration.workers import EITHER, until
 from tests.queries import make_text
+from tests.slowness import patience
 
 SHORT = {"crowd": 1, "pane": "1s", "lateness": "0s", "skew": "2s"}
 QUERIES = (
@@ -347,7 +348,7 @@ def test_a_gateway_does_not_start_with_wrong_topics_or_options(kafka, tmp_path):
 
         def ends(code, *words, place=site, options=(), **env):
             gateway = Gateway(place, *options, **env)
-            assert gateway.process.wait(60) == code, gateway.log_text
+            assert gateway.process.wait(patience(60)) == code, gateway.log_text
             gateway.process.stdout.close()
             assert all(word in gateway.log_text for word in words), gateway.log_text
 
@@ -370,7 +371,7 @@ def test_a_topic_with_the_time_of_senders_stops_the_gateway(kafka, tmp_path):
             with ThreadPoolExecutor(2) as pool:
                 answers = pool.map(lambda key: gateway.post(body, key=key), (None, "a key of sixteen"))
                 assert [answer.status for answer in answers] == [503, 503]
-            assert gateway.process.wait(30) == 4
+            assert gateway.process.wait(patience(30)) == 4
             assert "LogAppendTime" in gateway.log_text
             assert "Traceback" not in gateway.log_text
 

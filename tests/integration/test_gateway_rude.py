@@ -17,6 +17,7 @@ from oracles.frame import encode_json
 from producers.gateway.access.tokens import short_lived
 from tests.integration.gateways import KEY, NUMBERS, OTHER, TOKEN, TOKENS, Site, now
 from tests.integration.workers import until
+from tests.slowness import patience
 
 HASTY = "import hubbub.http.server as http\nhttp.serving.__wrapped__.__kwdefaults__['header'] = 1.0"
 HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.hubbub.frames\r\n"
@@ -29,7 +30,7 @@ def site(tansu, tmp_path):
 
 
 def connect(gateway, *texts):
-    connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=20)
+    connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=patience(20))
     for text in texts:
         connection.sendall(text)
     return connection
@@ -194,7 +195,7 @@ def test_health_and_metrics_have_a_port_of_their_own(site):
         assert gateway.process.stdout.readline().decode().split()[-1] == f"http://127.0.0.1:{health}/"
 
         def probe(path):
-            with closing(HTTPConnection("127.0.0.1", health, timeout=20)) as connection:
+            with closing(HTTPConnection("127.0.0.1", health, timeout=patience(20))) as connection:
                 connection.request("GET", path)
                 answer = connection.getresponse()
                 return answer.status, answer.read()

@@ -27,6 +27,7 @@ from producers.publishers import kafka_publisher as module
 from producers.publishers.frames import COST
 from tests.brokers import create_topics, frozen
 from tests.queries import make_query
+from tests.slowness import patience
 
 PARTITIONS = 4
 PANE = 1_700_000_000
@@ -267,7 +268,7 @@ def test_frames_of_a_killed_publisher_are_sent_by_the_next_under_the_same_ids(br
         with frozen(broker):
             child.stdin.write("\n")
             child.stdin.flush()
-            child.wait(60)
+            child.wait(patience(60))
     assert child.returncode == -signal.SIGKILL
     ids = {path.stem for path in spool.iterdir()}
     assert len(ids) == 20

@@ -9,6 +9,7 @@ import orjson
 
 from tests.integration.workers import Place, environment, until
 from tests.queries import make_text
+from tests.slowness import patience
 
 PAGE = make_text(
     "page", domain=["a", "b", "c"], oracle="grr", epsilon=2.0, budget=1e9, pane="1s", lateness="1s", skew="3s"
@@ -19,7 +20,7 @@ def output(place, *arguments):
     """Return what the command prints."""
     command = [sys.executable, "-m", "hubbub", "rejects", *arguments]
     env = environment(place.kafka, place.file)
-    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=patience(60), check=False)
     assert process.returncode == 0
     assert process.stderr == ""
     return process.stdout

@@ -24,6 +24,7 @@ from oracles.query import load
 from producers.simulation import replay, simulate
 from producers.simulation.delivery.true_answers import in_time
 from tests.queries import LIVE, make_text
+from tests.slowness import patience
 
 PARTITIONS = 3
 QUERIES = make_text("site", LIVE, domain=["a", "b", "c", "d"], oracle="grr", lateness="1s", period="2s") + make_text(
@@ -167,7 +168,7 @@ class Running:
         self.reader.start()
 
     def wait_for(self, pattern):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + patience(30)
         while time.monotonic() < deadline:
             match = re.search(pattern, "".join(self.lines))
             if match:
@@ -177,7 +178,7 @@ class Running:
 
     def end(self, number):
         self.process.send_signal(number)
-        assert self.process.wait(30) == 0
+        assert self.process.wait(patience(30)) == 0
         self.reader.join()
         return self.process.stderr.read()
 
@@ -205,7 +206,7 @@ def test_a_signal_sends_the_waiting_frames_and_publishes_the_truth(tansu, tmp_pa
 
 
 def metrics(address):
-    with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310 - the address of the command
+    with urllib.request.urlopen(address, timeout=patience(10)) as answer:  # noqa: S310 - the address of the command
         text = answer.read().decode()
     return dict(re.findall(r"^(hubbub_\w+)\{query=\"site\"\} (\S+)$", text, re.MULTILINE))
 
@@ -216,7 +217,7 @@ def test_metrics_count_the_acknowledged_reports(tansu, tmp_path):
         address = running.wait_for(r"http://\S+/metrics")[0]
         answers = sum(decode(record.value).n for record in place.read("reports", least=5))
         samples = metrics(address)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while float(samples["hubbub_simulated_reports_total"]) < answers and time.monotonic() < deadline:
             samples = metrics(address)
         running.end(signal.SIGINT)

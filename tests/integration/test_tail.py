@@ -21,6 +21,7 @@ from aggregator.reading.tail import command as tail
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import ALERTS, ESTIMATES
 from tests.brokers import create_topics
+from tests.slowness import patience
 
 START = 1_700_000_000
 WAIT = 30
@@ -119,7 +120,7 @@ def test_json_has_a_line_for_each_final_and_alert_and_ends_on_a_signal(kafka):
         publish(kafka, record(end=20))
         assert read(command, 1) == [line(record(end=20))]
         command.send_signal(signal.SIGINT)
-        assert command.communicate(timeout=WAIT) == ("", "")
+        assert command.communicate(timeout=patience(WAIT)) == ("", "")
         assert command.returncode == 0
 
 
@@ -131,7 +132,7 @@ def test_without_a_terminal_it_prints_lines(kafka):
         assert r"b\x1b[2J 60.0% (58.0% to 62.0%), a 40.0% (38.0% to 42.0%)" in output
         assert "visits 10s: ALERT surge: a has risen to 40.0% (38.0% to 42.0%), before 10.0%" in output
         command.send_signal(signal.SIGTERM)
-        assert command.communicate(timeout=WAIT) == ("", "")
+        assert command.communicate(timeout=patience(WAIT)) == ("", "")
         assert command.returncode == 0
 
 
@@ -150,7 +151,7 @@ def test_the_end_of_a_pipe_ends_it(tansu):
         read(command, 1)
         command.stdout.close()
         publish(kafka, record(end=20))
-        assert command.wait(WAIT) == 0
+        assert command.wait(patience(WAIT)) == 0
         assert command.stderr.read() == ""
 
 
@@ -174,7 +175,7 @@ def test_one_key_leads_to_each_page_of_a_terminal(tansu):
             assert text in until_shown(ours, text)
         os.write(ours, b"q")
         until_shown(ours, None)
-        assert command.wait(WAIT) == 0
+        assert command.wait(patience(WAIT)) == 0
         assert termios.tcgetattr(theirs) == before, "the terminal is as it was"
     finally:
         command.kill()
@@ -184,7 +185,7 @@ def test_one_key_leads_to_each_page_of_a_terminal(tansu):
 def until_shown(terminal, text):
     """Return what the terminal shows until a text comes, or for two seconds."""
     output = ""
-    end = time.monotonic() + (2 if text is None else WAIT)
+    end = time.monotonic() + (2 if text is None else patience(WAIT))
     while time.monotonic() < end and (text is None or text not in output):
         if select.select([terminal], [], [], 0.2)[0]:
             output += os.read(terminal, 65_536).decode(errors="replace")

@@ -18,6 +18,7 @@ from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
 from oracles.query import load
 from tests.brokers import create_topics
 from tests.queries import make_text
+from tests.slowness import patience
 
 ALL = [topic.name for topic in layout("", 1, 1, MIB)]
 
@@ -44,7 +45,7 @@ def existing_topics(target):
 
 def until_seen(condition):
     """Wait until the brokers know of a change, which takes a moment."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patience(10)
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
