@@ -14,8 +14,12 @@ VALUES = {"page": [0, 0, 1], "site": [3, 3, 40], "both": [[5, 0], [9, 1]], "new"
 
 @contextmanager
 def load(place, queries):
-    """Send keyed reports of these queries ten times a second, in all partitions, and some of them twice."""
+    """Send keyed reports of these queries ten times a second, in all partitions, and some of them twice.
+
+    Yield a function that returns the number of reports so far.
+    """
     over = threading.Event()
+    sent = []
 
     async def run():
         number = 0
@@ -30,13 +34,14 @@ def load(place, queries):
                     )
                     for _ in range(1 + (number % 5 == 0)):
                         await producer.send(place.kafka.topic("reports"), frame, partition=number % place.partitions)
+                    sent.append(len(VALUES[query.name]))
                 place.sent_at = time.time()
                 await asyncio.sleep(0.1)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
     try:
-        yield
+        yield lambda: sum(sent)
     finally:
         over.set()
         thread.join()

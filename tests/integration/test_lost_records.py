@@ -1,5 +1,6 @@
 """Records that were deleted before a worker read them. It reports their number, flags their windows, and goes on."""
 
+import math
 import signal
 import time
 from itertools import chain
@@ -11,6 +12,19 @@ from aggregator.reading.audit import command as audit
 from tests.integration.admin import delete_before
 from tests.integration.queries import PAGE, PATIENT
 from tests.integration.workers import Place, until
+from tests.slowness import patience
+
+LONG_SESSION = """\
+import dataclasses
+from hubbub.kafka import settings
+settings.APACHE = dataclasses.replace(settings.APACHE, session_seconds=600.0)
+"""
+"""A session that is longer than a test may stop its worker."""
+
+
+def patient(seconds):
+    """Return a query whose reports are in time after a restart that takes these seconds on an idle machine."""
+    return PATIENT.replace("10s", f"{math.ceil(patience(seconds))}s")
 
 
 @pytest.fixture
@@ -28,7 +42,7 @@ def flags(place):
 
 def test_reports_deleted_while_no_worker_ran_are_logged_and_counting_goes_on(on_kafka):
     place = on_kafka
-    place.define(PATIENT.replace("10s", "20s"))
+    place.define(patient(20))
     worker = place.start().ready()
     pane = int(time.time())
     place.send((0, place.frame("page", [0], pane)))
@@ -51,12 +65,12 @@ def test_reports_deleted_while_no_worker_ran_are_logged_and_counting_goes_on(on_
 
 def test_reports_deleted_ahead_of_a_slow_worker_are_logged(on_kafka):
     place = on_kafka
-    place.define(PATIENT)
-    worker = place.start().ready()
+    place.define(patient(10))
+    worker = place.start(patch=LONG_SESSION).ready()
     pane = int(time.time())
     place.send((0, place.frame("page", [0], pane)))
     until(lambda: worker.total("hubbub_reports_total"))
-    worker.signal(signal.SIGSTOP)  # for less than the session
+    worker.signal(signal.SIGSTOP)
     place.send((0, place.frame("page", [1], pane)))  # the fetch that is under way may bring it
     offsets = place.send(*[(0, place.frame("page", [1], pane))] * 9)
     delete_before(place.kafka, 0, offsets[-1])
@@ -83,7 +97,7 @@ def test_the_audit_starts_its_marks_again_behind_lost_reports(on_kafka, capsys):
     """The log has lost reports that a worker counted, and reports that nobody counted."""
     place = on_kafka
     arguments = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
-    place.define(PATIENT.replace("crowd = 1", "crowd = 4").replace("10s", "20s").replace('"1s", ', '"1s", "2s", '))
+    place.define(patient(20).replace("crowd = 1", "crowd = 4").replace('"1s", ', '"1s", "2s", '))
     worker = place.start().ready()
     first_second = int(time.time())
     place.send((0, place.frame("page", [0] * 5, first_second)))
