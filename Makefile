@@ -59,7 +59,7 @@ test: $(addprefix test-,$(SUITES)) ## run the tests, and say how long each suite
 
 $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	@echo "tests/$*"
-	@begun=$$(date +%s); $(BIN)/pytest -n $(or $(PROCESSES_$*),auto) --dist loadgroup -m 'not long' tests/$*; code=$$?; \
+	@begun=$$(date +%s); $(BIN)/pytest -n $(or $(PROCESSES_$*),auto) --dist loadgroup -m 'not long' --durations=15 tests/$*; code=$$?; \
 	took=$$(($$(date +%s) - begun)); echo "tests/$*: $$took s (two idle cores should need at most $(BUDGET_$*) s)"; \
 	test $$took -le $(BUDGET_$*) || echo "warning: the suite is slower than planned. The machine is slow or busy, or a test has grown"; \
 	exit $$code
