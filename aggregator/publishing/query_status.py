@@ -1,12 +1,10 @@
 """The status of a query: its record in the topic `status`, and the state that page, tail and API show. Pure."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import orjson
 
-from aggregator.merging.query_state import QueryState
 from aggregator.records.span import PUBLISH_SECONDS, QUIET_PANES, shortest_expected_age
 from hubbub.http.schema import LATE, Digest, Name, Time, read
 from oracles.errors import ReportError
@@ -50,50 +48,6 @@ def decode(value: bytes) -> QueryStatus:
         raise ReportError(f"the status has {len(value)} bytes, but may have at most {_LONGEST}")
     fields = orjson.loads(value)
     return read(QueryStatus, {"reports_since": None, **fields} if isinstance(fields, dict) else fields)
-
-
-def status_of(state: QueryState) -> QueryStatus | None:
-    """Return the present status of a query, or None before a pane is closed on all partitions.
-
-    A worker that cannot publish a query moves none of its panes into windows. So its status stands still too.
-    """
-    merger, query = state.merger, state.versions.query
-    if merger.collected_through is None:
-        return None
-    return QueryStatus(
-        query=query.name,
-        digest=query.digest.hex(),
-        closed_through=merger.collected_through,
-        newest_report=merger.newest_report,
-        reports_since=merger.reports_since,
-    )
-
-
-class StatusLog:
-    """The newest status that this worker has written for each query. None stands for a deletion."""
-
-    def __init__(self) -> None:
-        self._written: dict[bytes, QueryStatus | None] = {}
-
-    def clear(self) -> None:
-        """Forget what was written, because other workers may merge these queries now."""
-        self._written.clear()
-
-    def changes(self, states: Iterable[QueryState]) -> list[tuple[Query, QueryStatus | None]]:
-        """Return each query whose status has changed since the last call, with its status.
-
-        The status of a retired query stays until its last final is published, and is then deleted: None.
-        """
-        changes: list[tuple[Query, QueryStatus | None]] = []
-        for state in states:
-            query = state.versions.query
-            status = None if state.versions.newest.retired else status_of(state)
-            if status is None and not state.is_over:
-                continue
-            if query.digest not in self._written or self._written[query.digest] != status:
-                changes.append((query, status))
-            self._written[query.digest] = status
-        return changes
 
 
 def state_of(

@@ -25,6 +25,7 @@ from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
 from aggregator.publishing.provisional import ProvisionalRecords
+from aggregator.publishing.status_log import StatusLog
 from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys
 from hubbub.command.exit import Ending
@@ -76,7 +77,7 @@ class PublishingService:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _large: list[EstimateTask] = field(default_factory=list)
     """The newest tasks of large queries. Other queries do not wait for them."""
-    _status_log: query_status.StatusLog = field(default_factory=query_status.StatusLog)
+    _status_log: StatusLog = field(default_factory=StatusLog)
     _status_task: asyncio.Task[None] | None = None
     _next_status: float = 0.0
     """The time of the next status records."""

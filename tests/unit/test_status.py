@@ -9,7 +9,8 @@ import pytest
 from aggregator.merging.merger import Merger
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.windows import Position
-from aggregator.publishing.query_status import EVERY, QueryStatus, StatusLog, decode, encode, key, state_of, status_of
+from aggregator.publishing.query_status import EVERY, QueryStatus, decode, encode, key, state_of
+from aggregator.publishing.status_log import StatusLog, status_of
 from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Versions
