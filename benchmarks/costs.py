@@ -12,8 +12,8 @@ import numpy as np
 
 from aggregator.plan import costs
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.records.encoder import encode
 from aggregator.publishing.window import CountedWindow
+from aggregator.records.encoder import encode
 from aggregator.records.span import Span
 from benchmarks.harness import best, query_of, show
 from benchmarks.records import USUAL, window_of

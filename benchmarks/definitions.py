@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.records.encoder import encode
 from aggregator.publishing.window import CountedWindow
+from aggregator.records.encoder import encode
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.harness import arguments, children, cpu, place_of, show

@@ -11,10 +11,10 @@ from typing import cast
 import numpy as np
 
 from aggregator.publishing.alerts.comparisons import StretchPair
-from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import State
 from aggregator.publishing.alerts.watch import DAY, number_watch_of
+from aggregator.records.alert import Alert
 from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects

@@ -210,7 +210,7 @@ def amplification(n: int = 100_000, epsilon: float = 1.0, seed: int = 4, rounds:
 
 def speed() -> Iterator[list[str]]:
     """Yield the time of the fields of a record, and of adding reports beside `hr`."""
-    from aggregator.publishing.records.number_rows import number_fields
+    from aggregator.records.number_rows import number_fields
 
     for bins in (256, 1_024, 65_536):
         query = query_of(edition=2, domain={"low": 1, "high": 60_000, "scale": "log", "bins": bins})

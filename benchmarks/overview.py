@@ -20,7 +20,7 @@ from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.route import ROUTES
 from aggregator.board.store.states import States
 from aggregator.board.store.store import MOST_ALERTS, Store
-from aggregator.publishing.alerts.message import decode, encode
+from aggregator.records.alert import decode, encode
 from benchmarks.harness import arguments
 from oracles.query import parse
 from tests.boards import HOMEPAGE, PANE, START, Crowd, definition_messages, status_message

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.records.encoder import encode
 from aggregator.publishing.window import CountedWindow
+from aggregator.records.encoder import encode
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.harness import best, query_of, zipf

@@ -13,9 +13,9 @@ from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.publishing.alerts.comparisons import StretchPair, comparisons
 from aggregator.publishing.alerts.decision import Final, step
-from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.state import State, dump
 from aggregator.publishing.alerts.watch import DAY, watch_of
+from aggregator.records.alert import Alert
 from aggregator.records.subject import subjects
 from benchmarks.harness import arguments, query_of, show, zipf
 from oracles import Estimate

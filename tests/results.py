@@ -2,8 +2,8 @@
 
 from aggregator.publishing.finals import final
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.records.encoder import encode
 from aggregator.publishing.window import CountedWindow
+from aggregator.records.encoder import encode
 
 
 def build(query, span, total, withheld=(), **options):

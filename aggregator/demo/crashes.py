@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from aggregator.publishing.records.name_list import names_of
 from aggregator.reading.tail.summary import Summary
+from aggregator.records.name_list import names_of
 from oracles.query import Query
 
 TABLE = Path(__file__).with_name("crashes.toml")

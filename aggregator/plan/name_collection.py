@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.publishing.records.decoder import Record, decode
-from aggregator.publishing.records.maps_key import is_maps
-from aggregator.publishing.records.name_list import names_of
+from aggregator.records.decoder import Record, decode
+from aggregator.records.maps_key import is_maps
+from aggregator.records.name_list import names_of
 from oracles.consistency import UNBIASED
 
 

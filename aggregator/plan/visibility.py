@@ -6,7 +6,7 @@ import numpy as np
 
 from aggregator.merging.marks import Marks, QueryMarks
 from aggregator.plan.promise import up
-from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
+from aggregator.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from hubbub.definitions.versions import Versions

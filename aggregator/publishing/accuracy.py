@@ -11,10 +11,10 @@ from itertools import chain
 import numpy as np
 
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.truth import Truth
 from aggregator.records.findings import AnyFindings, Findings
 from aggregator.records.span import Span
 from aggregator.records.subject import PARTIAL_GROUPS
+from aggregator.records.truth import Truth
 from hubbub.kafka.log_reader import Batches, open_log
 from hubbub.kafka.settings import LARGEST, TRUTH, Kafka
 from hubbub.true_counts import decode

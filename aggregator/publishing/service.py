@@ -16,7 +16,6 @@ from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.process.freshness import NewestFinal
 from aggregator.process.metrics import Metrics
-from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.alerts.state import check_states
 from aggregator.publishing.finals import round as finals_round
@@ -26,6 +25,7 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
 from aggregator.publishing.provisional import ProvisionalRecords
 from aggregator.publishing.status_log import StatusLog
+from aggregator.records import status as query_status
 from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys
 from hubbub.command.exit import Ending

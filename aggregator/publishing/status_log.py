@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from aggregator.merging.query_state import QueryState
-from aggregator.publishing.query_status import QueryStatus
+from aggregator.records.status import QueryStatus
 from oracles.query import Query
 
 

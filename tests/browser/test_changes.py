@@ -8,8 +8,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from aggregator.publishing.alerts.message import Alert, StretchRow, encode
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.alert import Alert, StretchRow, encode
+from aggregator.records.rows import WindowRow
 from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE

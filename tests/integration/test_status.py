@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import orjson
 
-from aggregator.publishing.query_status import EVERY
+from aggregator.records.status import EVERY
 from tests.boards import Board
 from tests.integration.workers import Place, until
 from tests.queries import LIVE, make_text

@@ -19,13 +19,13 @@ from scipy import stats
 
 from aggregator.publishing.alerts.decision import Decision, Final, decide
 from aggregator.publishing.alerts.decision import step as stepped
-from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.encoder import encode as encode_records
 from aggregator.publishing.window import CountedWindow
+from aggregator.records.alert import encode
+from aggregator.records.digits import rounded
+from aggregator.records.encoder import encode as encode_records
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot

@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.server import metrics
 from aggregator.board.server.metrics import BoardMetrics
-from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export.reader import difference_table, pair_filter
+from aggregator.records.decoder import decode
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from oracles.estimate.changes import compare

@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.server import server
-from aggregator.publishing.records.decoder import decode
+from aggregator.records.decoder import decode
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.numbers import Numbers, Scale

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from aggregator.board.server.metrics import ShareMetrics
-from aggregator.publishing.alerts import message as alert
-from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.maps_key import MapsKey, is_maps
 from aggregator.reading.tail.summary import Notice, notice_lines
+from aggregator.records import alert
+from aggregator.records.decoder import decode
+from aggregator.records.maps_key import MapsKey, is_maps
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import schemas

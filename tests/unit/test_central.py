@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from aggregator.publishing.records.crowd_privacy import CrowdPrivacy, crowd_privacy
+from aggregator.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from aggregator.records.span import Span
 from oracles import oracle
 from oracles.central import crowd_epsilon, failure, honest

@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.publishing.records.decoder import decode
+from aggregator.records.decoder import decode
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.estimate.changes import compare

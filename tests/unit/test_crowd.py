@@ -14,7 +14,7 @@ from aggregator.merging.merger import Merger
 from aggregator.merging.place_counts import answer_counts
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_records import decode_state
-from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.records.decoder import decode as decode_record
 from aggregator.records.span import Span
 from aggregator.tallies.keys import StateKey, decode
 from aggregator.tallies.snapshot import Snapshot

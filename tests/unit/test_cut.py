@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from aggregator.publishing.finals.final import final_metrics
-from aggregator.publishing.records import cut
-from aggregator.publishing.records.decoder import decode
+from aggregator.records import cut
+from aggregator.records.decoder import decode
 from aggregator.records.size import ENVELOPE, RECORD
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot

@@ -4,11 +4,11 @@ from itertools import chain
 
 import pytest
 
-from aggregator.publishing.records.decoder import decode
 from aggregator.reading.export import command, reader
 from aggregator.reading.export.command import main, moment
 from aggregator.reading.export.finals import answers, gaps, no_group
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
+from aggregator.records.decoder import decode
 from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
 from tests.string_crowds import CRASHES, StringCrowd

@@ -14,7 +14,7 @@ from collections import Counter
 
 import pytest
 
-from aggregator.publishing.records import digits
+from aggregator.records import digits
 from tests.vectors.record_cases import CASES
 from tests.vectors.records import GOLDEN, hashes, short_hashes, text_of
 

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.merging.merger import Merger
 from aggregator.publishing.finals.final import ResultSequence
-from aggregator.publishing.records.decoder import decode as decode_record
+from aggregator.records.decoder import decode as decode_record
 from aggregator.records.span import Span
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.group_cells import split

@@ -130,6 +130,7 @@ SAME_JOB = {
     "rows": "the members of JSON objects: of records, and of the board's answers",
     "server": "a port for HTTP: its limits, the board's routes, the gateway's routes",
     "settings": "checked values that a user sets: of a query, and of Kafka",
+    "status": "the present state: of a query, and of a delivery",
     "table": "something as a table: records, an overview, a definition",
     "tally": "counts of reports: with and without Kafka",
 }

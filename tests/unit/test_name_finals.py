@@ -23,14 +23,14 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question, answers
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.name_results import name_result
-from aggregator.publishing.records import name_rows
-from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.publishing.records.string_answers import maps_of, record_of
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.export.table import columns, rows
+from aggregator.records import name_rows
+from aggregator.records.decoder import decode as decode_record
 from aggregator.records.findings import Sighting
 from aggregator.records.span import Span
+from aggregator.records.string_answers import maps_of, record_of
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress, encode

@@ -10,9 +10,9 @@ import pytest
 from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.watch import number_watch_of
 from aggregator.publishing.findings import find_all
-from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.differences import differences
-from aggregator.publishing.records.digits import digits_of
+from aggregator.records.decoder import decode
+from aggregator.records.differences import differences
+from aggregator.records.digits import digits_of
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from aggregator.plan.command import main as plan_main
-from aggregator.publishing.records.decoder import decode
+from aggregator.records.decoder import decode
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.table import dump, query_of

@@ -4,10 +4,10 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.publishing.records.decoder import decode
-from aggregator.publishing.records.list_intervals import first, intervals
 from aggregator.reading.export.table import rows
 from aggregator.reading.tail.summary import Summary
+from aggregator.records.decoder import decode
+from aggregator.records.list_intervals import first, intervals
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.ranking import CASES, coverage

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.encoder import provisional_key
+from aggregator.records.digits import rounded
+from aggregator.records.encoder import provisional_key
 from aggregator.records.findings import Findings
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot

@@ -12,10 +12,10 @@ from scipy import stats
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part
 from aggregator.merging.merger import Merger
-from aggregator.publishing.alerts.message import encode
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import looks_a_day
 from aggregator.publishing.finals.final import ResultSequence
+from aggregator.records.alert import encode
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot
 from benchmarks import slow_change
 from benchmarks.slow_change import CLIENTS, REST, delays, false_alerts, follow, jump, rise

@@ -9,9 +9,9 @@ import pytest
 from aggregator.merging.merger import Merger
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.windows import Position
-from aggregator.publishing.query_status import EVERY, QueryStatus, decode, encode, key, state_of
 from aggregator.publishing.status_log import StatusLog, status_of
 from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
+from aggregator.records.status import EVERY, QueryStatus, decode, encode, key, state_of
 from aggregator.tallies.snapshot import Snapshot
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError

@@ -15,9 +15,6 @@ from rich.cells import cell_len
 from rich.console import Console, Group
 
 from aggregator.demo import surge
-from aggregator.publishing.alerts.message import decode
-from aggregator.publishing.records import decoder
-from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
 from aggregator.reading.tail.command import Lines, News, line, take
@@ -26,6 +23,9 @@ from aggregator.reading.tail.overview import HISTORY
 from aggregator.reading.tail.pages import KEYS, Pages
 from aggregator.reading.tail.summary import Notice, Summary, notice_lines
 from aggregator.reading.tail.table import Screen, page
+from aggregator.records import decoder
+from aggregator.records.alert import decode
+from aggregator.records.maps_key import is_maps
 from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError

@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console, Group
 
-from aggregator.publishing.records.decoder import decode
 from aggregator.reading.tail.overview import Overview
 from aggregator.reading.tail.pages import Pages
 from aggregator.reading.tail.summary import Summary
 from aggregator.reading.tail.table import page
+from aggregator.records.decoder import decode
 from tests.boards import LOAD_TIME, NUMBERS, PANE, START, VISIT, NumberCrowd, definition_messages, withheld
 
 PANES = 4

@@ -11,7 +11,7 @@ from aggregator.board.answers import lookup
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Store
-from aggregator.publishing.alerts.message import Alert, members
+from aggregator.records.alert import Alert, members
 from hubbub.http.schema import read, schema
 
 

@@ -10,10 +10,10 @@ from aggregator.board.answers.rows import Age, NewestReport, StateName, Withheld
 from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Series, Store
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.list_intervals import intervals
-from aggregator.publishing.records.number_answers import Measure, NumberAnswers
-from aggregator.publishing.records.rows import Kind
+from aggregator.records.decoder import Record
+from aggregator.records.list_intervals import intervals
+from aggregator.records.number_answers import Measure, NumberAnswers
+from aggregator.records.rows import Kind
 from aggregator.records.span import shortest_expected_age
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED

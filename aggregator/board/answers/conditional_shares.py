@@ -12,8 +12,8 @@ from aggregator.board.answers.rows import GroupName, Through, Withheld
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Store
-from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.digits import rounded
+from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Chance, Count, Digest, Known
 from oracles.estimate.pairs import given
 from oracles.query import Query

@@ -10,8 +10,8 @@ from aggregator.board.answers.rows import GroupName, Withheld
 from aggregator.board.answers.view import View
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Store, Windows
-from aggregator.publishing.records.differences import DifferenceRow, differences
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.differences import DifferenceRow, differences
+from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest
 
 

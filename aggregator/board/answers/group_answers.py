@@ -14,10 +14,10 @@ from aggregator.board.answers.view import View
 from aggregator.board.answers.window_answers import Level, TableAnswer, Unit
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Store, Windows
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.list_intervals import intervals_at
-from aggregator.publishing.records.number_answers import Measure, NumberAnswers
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.decoder import Record
+from aggregator.records.list_intervals import intervals_at
+from aggregator.records.number_answers import Measure, NumberAnswers
+from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL, listed_level

@@ -12,8 +12,8 @@ from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store
-from aggregator.publishing.records.number_answers import Measure
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.number_answers import Measure
+from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest
 from oracles.consistency import UNBIASED
 

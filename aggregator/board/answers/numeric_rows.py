@@ -8,8 +8,8 @@ import numpy as np
 from aggregator.board.answers.rows import PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
-from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
-from aggregator.publishing.records.number_rows import HistogramRow
+from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
+from aggregator.records.number_rows import HistogramRow
 from hubbub.http.schema import Chance, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
 from oracles.estimate.covariance import quantile as normal_quantile

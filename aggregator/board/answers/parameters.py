@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from aggregator.board.answers.reply import bad
-from aggregator.publishing.alerts.message import AlertKind
-from aggregator.publishing.records.rows import Kind
+from aggregator.records.alert import AlertKind
+from aggregator.records.rows import Kind
 from hubbub.http.schema import Schema
 
 MOST = 10_000

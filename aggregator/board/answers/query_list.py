@@ -7,7 +7,7 @@ from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.rows import Age, NewestReport, StateName
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Series, Store, Windows
-from aggregator.publishing.records.rows import Kind, ThresholdRow
+from aggregator.records.rows import Kind, ThresholdRow
 from aggregator.records.span import expected_age, shortest_expected_age
 from aggregator.records.subject import Subject, subjects
 from hubbub.http.schema import Attribute, Count, Digest

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import orjson
 
-from aggregator.publishing.records.rows import cell
+from aggregator.records.rows import cell
 from hubbub.http.problem import Problem
 
 

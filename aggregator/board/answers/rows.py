@@ -9,10 +9,10 @@ import numpy as np
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
-from aggregator.publishing.query_status import State
-from aggregator.publishing.records.decoder import WITHHELD, Record
-from aggregator.publishing.records.list_intervals import ListedIntervals, intervals
-from aggregator.publishing.records.rows import HitterRow, Indication, Ranks
+from aggregator.records.decoder import WITHHELD, Record
+from aggregator.records.list_intervals import ListedIntervals, intervals
+from aggregator.records.rows import HitterRow, Indication, Ranks
+from aggregator.records.status import State
 from aggregator.records.subject import PARTIAL_GROUPS
 from hubbub.http.schema import Chance, Count, Known, Time
 from oracles.consistency import UNBIASED

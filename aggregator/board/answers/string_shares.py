@@ -7,8 +7,8 @@ from typing import Annotated
 from aggregator.board.answers.reply import missing
 from aggregator.board.answers.rows import ValueRow
 from aggregator.board.answers.view import View
-from aggregator.publishing.records.name_list import NameList, names_of
-from aggregator.publishing.records.string_answers import maps_of
+from aggregator.records.name_list import NameList, names_of
+from aggregator.records.string_answers import maps_of
 from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps

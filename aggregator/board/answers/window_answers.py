@@ -20,9 +20,9 @@ from aggregator.board.answers.string_shares import SearchRow
 from aggregator.board.answers.table_answer import TableAnswer
 from aggregator.board.answers.view import View
 from aggregator.board.store.store import Store
-from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
-from aggregator.publishing.records.encoder import hitter_rows
-from aggregator.publishing.records.rows import RefusedRow, ThresholdRow, WindowRow
+from aggregator.records.crowd_privacy import CrowdPrivacy
+from aggregator.records.encoder import hitter_rows
+from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from aggregator.board.store.entry import Entry
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.rows import WindowRow
 from hubbub.http.addresses import Networks, shares
 from hubbub.http.problem import Problem
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.rows import RefusedRow
+from aggregator.records.decoder import Record
+from aggregator.records.rows import RefusedRow
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from oracles.errors import ReportError

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from aggregator.board.store.entry import Entry
-from aggregator.publishing.truth import Truth
+from aggregator.records.truth import Truth
 from oracles.query.settings import Window
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from aggregator.board.store.store import Store
-from aggregator.publishing.query_status import State
+from aggregator.records.status import State
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,13 +13,13 @@ from operator import attrgetter
 
 from aggregator.board.store.entry import Entry, IncompleteWindows
 from aggregator.board.store.series import Series, Windows
-from aggregator.publishing.alerts.message import Alert
-from aggregator.publishing.alerts.message import decode as decode_alert
-from aggregator.publishing.query_status import QueryStatus, State, state_of
-from aggregator.publishing.query_status import decode as decode_status
-from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.publishing.records.maps_key import MapsKey
-from aggregator.publishing.records.name_rows import decode_maps
+from aggregator.records.alert import Alert
+from aggregator.records.alert import decode as decode_alert
+from aggregator.records.decoder import decode as decode_record
+from aggregator.records.maps_key import MapsKey
+from aggregator.records.name_rows import decode_maps
+from aggregator.records.status import QueryStatus, State, state_of
+from aggregator.records.status import decode as decode_status
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.definitions.formats import Formats
 from hubbub.true_counts import decode as decode_truth

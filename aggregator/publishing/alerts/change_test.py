@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from aggregator.publishing.records.digits import rounded
+from aggregator.records.digits import rounded
 from oracles.estimate import Estimate, change, quantile
 from oracles.types import Floats, Ints
 

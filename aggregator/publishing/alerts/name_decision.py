@@ -1,11 +1,11 @@
 """The alerts of unknown strings: a name that a search has proved for the first time. Pure."""
 
 from aggregator.merging.name_history import NameSearch, surplus
-from aggregator.publishing.alerts.message import Alert
 from aggregator.publishing.alerts.watch import KINDS
-from aggregator.publishing.records.digits import rounded
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.alert import Alert
+from aggregator.records.digits import rounded
 from aggregator.records.findings import NameResult
+from aggregator.records.rows import WindowRow
 from aggregator.records.span import Span
 from oracles.query import Query
 

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import cast
 
 from aggregator.publishing.alerts.comparisons import StretchPair
-from aggregator.publishing.alerts.message import Alert, AlertKind, StretchRow
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
 from aggregator.publishing.alerts.watch import Measure, NumberWatch
-from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
-from aggregator.publishing.records.rows import WindowRow
+from aggregator.records.alert import Alert, AlertKind, StretchRow
+from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.findings import NumberFindings
+from aggregator.records.rows import WindowRow
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate.covariance import quantile as normal_quantile

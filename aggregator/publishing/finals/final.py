@@ -11,9 +11,9 @@ from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput
 from aggregator.publishing.alerts.decision import Decision, decide
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.records.cut import CUT
-from aggregator.publishing.records.encoder import WindowRecords, encode
 from aggregator.publishing.window import CountedWindow
+from aggregator.records.cut import CUT
+from aggregator.records.encoder import WindowRecords, encode
 from aggregator.records.findings import AnyFindings, Findings, NameFindings, WindowFindings, WithheldFindings
 from aggregator.records.subject import LARGE, estimate_count
 from oracles.numbers import Quantity

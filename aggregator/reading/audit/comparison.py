@@ -8,10 +8,10 @@ import numpy as np
 from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.finals.final import ResultSequence
-from aggregator.publishing.records.encoder import RecordPlace
-from aggregator.publishing.records.name_rows import MAPS_END, decode_maps
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.audit.ranges import PublishedFinal, Range, find_ranges, place_of, read_final
+from aggregator.records.encoder import RecordPlace
+from aggregator.records.name_rows import MAPS_END, decode_maps
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError

@@ -9,9 +9,9 @@ from operator import itemgetter
 from typing import NamedTuple, cast, get_args
 
 from aggregator.merging.marks import spans
-from aggregator.publishing.records.decoder import WITHHELD, decode
-from aggregator.publishing.records.group_fields import value_in_key
-from aggregator.publishing.records.rows import Kind
+from aggregator.records.decoder import WITHHELD, decode
+from aggregator.records.group_fields import value_in_key
+from aggregator.records.rows import Kind
 from aggregator.records.span import Span
 from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions

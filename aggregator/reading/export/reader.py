@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.differences import differences
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.table import column_lists, columns, record_filter
+from aggregator.records.decoder import Record
+from aggregator.records.differences import differences
 from hubbub.kafka.settings import PREFIX, Kafka
 from oracles.errors import ParameterError, extra
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from aggregator.publishing.alerts.message import decode as decode_alert
-from aggregator.publishing.records.decoder import decode as decode_record
-from aggregator.publishing.records.maps_key import is_maps
 from aggregator.reading.tail.keyboard import keys
 from aggregator.reading.tail.overview import Overview
 from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
+from aggregator.records.alert import decode as decode_alert
+from aggregator.records.decoder import decode as decode_record
+from aggregator.records.maps_key import is_maps
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
 from hubbub.command.options import add_kafka, parser_of, run, whole

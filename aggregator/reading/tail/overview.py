@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.publishing.alerts.message import decode as decode_alert
-from aggregator.publishing.query_status import QueryStatus, State, state_of
-from aggregator.publishing.query_status import decode as decode_status
-from aggregator.publishing.records.decoder import decode as decode_record
 from aggregator.reading.tail.notation import clock, lateness, moment
 from aggregator.reading.tail.summary import Heading, Notice, Summary
+from aggregator.records.alert import decode as decode_alert
+from aggregator.records.decoder import decode as decode_record
 from aggregator.records.span import shortest_expected_age
+from aggregator.records.status import QueryStatus, State, state_of
+from aggregator.records.status import decode as decode_status
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from oracles.query import Query
 from oracles.query.settings import Window

@@ -19,13 +19,14 @@ from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging import block_records, marks, name_history, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
-from aggregator.publishing import query_status
 from aggregator.publishing.accuracy import Truths
-from aggregator.publishing.alerts import message, state
-from aggregator.publishing.records import decoder, name_rows
+from aggregator.publishing.alerts import state
 from aggregator.reading.audit.ranges import read_final
 from aggregator.reading.export.table import column_lists
 from aggregator.reading.tail.overview import Overview
+from aggregator.records import alert as message
+from aggregator.records import decoder, name_rows
+from aggregator.records import status as query_status
 from aggregator.tallies import id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
 from hubbub.command import options
@@ -314,13 +315,13 @@ READERS = (
         "aggregator.merging.name_history:decode", corpus.name_histories, _bytes(name_history.decode), (ReportError,)
     ),
     Reader(
-        "aggregator.publishing.records.name_rows:decode_maps",
+        "aggregator.records.name_rows:decode_maps",
         corpus.maps,
         _bytes(lambda data: name_rows.decode_maps(data, 12)),
         (ReportError,),
     ),
     Reader(
-        "aggregator.publishing.records.name_rows:read_discover",
+        "aggregator.records.name_rows:read_discover",
         corpus.discoveries,
         _bytes(lambda data: name_rows.read_discover(orjson.loads(data), [0.95], 1)),
         (ReportError, ValueError),
@@ -330,10 +331,10 @@ READERS = (
         "aggregator.reading.audit.ranges:read_final",
         corpus.record_keys,
         _bytes(lambda key: read_final(key, corpus.values_by_topic()["estimates"][0])),
-        through=("aggregator.publishing.records.decoder:decode",),
+        through=("aggregator.records.decoder:decode",),
     ),
     Reader(
-        "aggregator.publishing.records.decoder:decode",
+        "aggregator.records.decoder:decode",
         lambda: corpus.values_by_topic()["estimates"],
         _bytes(decoder.decode),
         JSON,
@@ -347,13 +348,13 @@ READERS = (
         through=("aggregator.reading.export.reader:read",),
     ),
     Reader(
-        "aggregator.publishing.alerts.message:decode",
+        "aggregator.records.alert:decode",
         lambda: corpus.values_by_topic()["alerts"],
         _bytes(message.decode),
         JSON,
     ),
     Reader(
-        "aggregator.publishing.query_status:decode",
+        "aggregator.records.status:decode",
         lambda: corpus.values_by_topic()["status"],
         _bytes(query_status.decode),
         JSON,

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple, Self, get_args
 
-from aggregator.publishing.records.name_rows import MAPS_END
-from aggregator.publishing.records.rows import Kind
+from aggregator.records.name_rows import MAPS_END
+from aggregator.records.rows import Kind
 from oracles.errors import ReportError
 from oracles.query.settings import Window
 

@@ -9,14 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aggregator.publishing.records import cut
-from aggregator.publishing.records.crowd_privacy import crowd_privacy
-from aggregator.publishing.records.cut import MOST_HITTERS, MOST_VALUES
-from aggregator.publishing.records.digits import DIGITS, all_rounded, rounded
-from aggregator.publishing.records.group_fields import group_field, key_part, weighted_field
-from aggregator.publishing.records.name_rows import MAPS_END, encode_maps, name_fields
-from aggregator.publishing.records.number_rows import number_fields
-from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.records import cut
+from aggregator.records.crowd_privacy import crowd_privacy
+from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
+from aggregator.records.digits import DIGITS, all_rounded, rounded
 from aggregator.records.findings import (
     Findings,
     GroupTotal,
@@ -27,6 +23,10 @@ from aggregator.records.findings import (
     WindowFindings,
     WithheldFindings,
 )
+from aggregator.records.group_fields import group_field, key_part, weighted_field
+from aggregator.records.name_rows import MAPS_END, encode_maps, name_fields
+from aggregator.records.number_rows import number_fields
+from aggregator.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED, answer

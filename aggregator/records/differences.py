@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.digits import DIGITS, digits_of, rounded
-from aggregator.publishing.records.list_intervals import estimate_of
-from aggregator.publishing.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
+from aggregator.records.decoder import Record
+from aggregator.records.digits import DIGITS, digits_of, rounded
+from aggregator.records.list_intervals import estimate_of
+from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
 from hubbub.http.schema import Chance, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from aggregator.publishing.records.digits import rounded
+from aggregator.records.digits import rounded
 from aggregator.records.findings import NameResult
 from hubbub.http.schema import Count, Known, Time, read
 from oracles.consistency import UNBIASED

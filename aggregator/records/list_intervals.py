@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.digits import all_rounded
-from aggregator.publishing.records.name_list import names_of
+from aggregator.records.decoder import Record
+from aggregator.records.digits import all_rounded
+from aggregator.records.name_list import names_of
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure
 from oracles.estimate.intervals import LEVEL, listed_level

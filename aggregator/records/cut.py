@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from aggregator.publishing.records.group_fields import first_of_weighted
-from aggregator.publishing.records.rows import HitterRow
+from aggregator.records.group_fields import first_of_weighted
+from aggregator.records.rows import HitterRow
 from aggregator.records.size import ENVELOPE, RECORD
 
 CUT = "cut"

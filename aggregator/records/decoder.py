@@ -7,13 +7,13 @@ from typing import Annotated, Any, cast
 
 import orjson
 
-from aggregator.publishing.records.crowd_privacy import CrowdPrivacy
-from aggregator.publishing.records.encoder import VERSION
-from aggregator.publishing.records.group_fields import check_weighted, value_in_record
-from aggregator.publishing.records.name_rows import DiscoverRow, read_discover
-from aggregator.publishing.records.number_columns import by_name, floats
-from aggregator.publishing.records.number_rows import ScaleRow, check_fields, numbers_of
-from aggregator.publishing.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.records.crowd_privacy import CrowdPrivacy
+from aggregator.records.encoder import VERSION
+from aggregator.records.group_fields import check_weighted, value_in_record
+from aggregator.records.name_rows import DiscoverRow, read_discover
+from aggregator.records.number_columns import by_name, floats
+from aggregator.records.number_rows import ScaleRow, check_fields, numbers_of
+from aggregator.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
 from aggregator.records.subject import PARTIAL_GROUPS
 from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read

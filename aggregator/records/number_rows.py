@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from aggregator.publishing.records.digits import all_rounded, digits_of, rounded
+from aggregator.records.digits import all_rounded, digits_of, rounded
 from hubbub.http.schema import Chance, Count, Known, read
 from oracles.consistency import NORM_SUB
 from oracles.errors import ParameterError, ReportError

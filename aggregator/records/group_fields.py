@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from aggregator.publishing.records.digits import all_rounded, rounded
-from aggregator.publishing.records.number_columns import by_name, floats
+from aggregator.records.digits import all_rounded, rounded
 from aggregator.records.findings import PopulationShares
+from aggregator.records.number_columns import by_name, floats
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
 from oracles.query.groups import NO_GROUP, Groups

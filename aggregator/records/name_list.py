@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aggregator.publishing.records.decoder import Record
+from aggregator.records.decoder import Record
 
 
 @dataclass(frozen=True, slots=True)

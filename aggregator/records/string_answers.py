@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import orjson
 
-from aggregator.publishing.records.decoder import Record
-from aggregator.publishing.records.name_rows import decode_maps
+from aggregator.records.decoder import Record
+from aggregator.records.name_rows import decode_maps
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps
 from oracles.estimate.intervals import LEVEL

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 import orjson
 
-from aggregator.publishing.records.rows import Indication, WindowRow
+from aggregator.records.rows import Indication, WindowRow
 from hubbub.http.schema import Attribute, Chance, Digest, Known, Name, Time, json_name, read
 from oracles.errors import ReportError
 

@@ -1,1 +1,0 @@
-"""The records of windows, as they are written and read."""
