@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from aggregator.board.answers import lookup, numeric_rows, rows
+from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.kinds import numbers as numeric_rows
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.rows import GroupName, PointRow, Through

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from aggregator.board.answers import lookup, rows
-from aggregator.board.answers.numeric_rows import (
+from aggregator.board.answers.kinds.numbers import (
     QuantileRow,
     RangeShareRow,
     StepRow,

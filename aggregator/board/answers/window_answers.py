@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from aggregator.board.answers import lookup, numeric_rows, rows, string_shares
+from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.kinds import names as string_shares
+from aggregator.board.answers.kinds import numbers as numeric_rows
+from aggregator.board.answers.kinds.names import SearchRow
 from aggregator.board.answers.parameters import MOST, Parameters
 from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import (
@@ -16,7 +19,6 @@ from aggregator.board.answers.rows import (
     WeightRow,
     Withheld,
 )
-from aggregator.board.answers.string_shares import SearchRow
 from aggregator.board.answers.table_answer import TableAnswer
 from aggregator.board.answers.view import View
 from aggregator.board.store.store import Store

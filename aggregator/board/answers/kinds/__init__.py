@@ -1,0 +1,1 @@
+"""Answers of the API for the kinds of answers, one module a kind."""
