@@ -128,50 +128,6 @@ class PointRow:
         )
 
 
-def values(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
-    """Return a row for each published value, the largest share of the method first. Each has its own 95% interval."""
-    part = view.part
-    total = part.rest()["weighted"]
-    nothing = [None] * len(part.values)
-    total_columns = (
-        (nothing, nothing, nothing)
-        if total is None
-        else (total["shares"].get(method, nothing), total["low"], total["high"])
-    )
-    significance = np.inf if part.significance is None else part.significance
-    hitters = {each.value: each for each in part.hitters(method)}
-    proofs = {each.value for each in part.hitters(UNBIASED) if each.decided}
-    true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
-    numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
-    columns = [part.values, *(column.tolist() for column in numbers), true, *total_columns]
-    order = np.argsort(-part.shares[method], kind="stable").tolist()
-    rows = []
-    for at in order:
-        value, share, unbiased, stderr, low, high, truth_of, *by_weight = (column[at] for column in columns)
-        hitter = hitters.get(value)
-        is_decided = value in proofs or (hitter is not None and hitter.decided)
-        rows.append(
-            ValueRow(
-                value=value,
-                share=share,
-                unbiased=unbiased,
-                stderr=stderr,
-                low=low,
-                high=high,
-                listed=hitter is not None or value in proofs,
-                decided=is_decided,
-                present=is_decided or unbiased >= significance,
-                probability=hitter.probability if hitter else None,
-                ranks=hitter.ranks if hitter else None,
-                truth=truth_of,
-                by_weight=by_weight[0],
-                by_weight_low=by_weight[1],
-                by_weight_high=by_weight[2],
-            )
-        )
-    return rows
-
-
 def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]:
     """Return rows of values that are listed together because they are large, and the level of their intervals."""
     level, low, high = _intervals(view, [row.value for row in rows])
@@ -199,11 +155,11 @@ def _intervals(view: View, values: Sequence[str]) -> ListedIntervals:
     return intervals(view.part, listed_places)
 
 
-def error(view: View, rows: Sequence[ValueRow]) -> ErrorRow | None:
-    """Return the error of all published values. Their intervals are those of a list of them."""
+def error(rows: Sequence[ValueRow]) -> ErrorRow | None:
+    """Return the error of all published values with these intervals, or None without a truth."""
     if not rows or rows[0].truth is None:
         return None
-    rows = rows if view.definition.has_numbers else listed(view, rows)[1]
+
     share, low, high, truth = np.array([(row.share, row.low, row.high, row.truth) for row in rows], np.float64).T
     return ErrorRow(
         values=len(rows),

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from aggregator.board.answers import lookup, rows
-from aggregator.board.answers.kinds import names as string_shares
-from aggregator.board.answers.kinds import numbers as numeric_rows
+from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.kinds.names import SearchRow
-from aggregator.board.answers.parameters import MOST, Parameters
+from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import (
     ErrorRow,
@@ -29,7 +28,6 @@ from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
-from oracles.types import Floats
 
 __all__ = [
     "HeavyHitters",
@@ -49,6 +47,16 @@ Central = Annotated[
 ]
 Unit = Annotated[str | None, {"description": "Unit of numbers, as in the query file; null for values"}]
 Level = Annotated[float, {"description": "The level of the intervals: above 0.95 in a list of the largest"}]
+_ABSENT: dict[str, Any] = {
+    "threshold": None,
+    "missing": [],
+    "level": LEVEL,
+    "numbers": None,
+    "truths": None,
+    "discover": None,
+    "error": None,
+}
+"""The members of an estimate that a kind of answer may lack."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,70 +116,8 @@ class WindowEstimate(WindowAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
-        if view.definition.has_numbers:
-            return cls._of_numbers(view, parameters, rows.true_shares(series, view))
-        if view.definition.has_strings:
-            return cls._of_names(view, parameters)
-        method = lookup.method(view.part, parameters)
-        texts = parameters.values()
-        names = view.names(texts) if texts else None
-        every = rows.values(view, method, rows.true_shares(series, view))
-        by_name = {row.value: row for row in every}
-        selection = [by_name[name] for name in names if name in by_name] if names else every
-        selection = selection[: parameters.whole("top", MOST if names else None)]
-        level = LEVEL
-        if names is None:
-            level, selection = rows.listed(view, selection)
-        return cls(
-            **_about(view, method, list(view.part.shares)),
-            threshold=view.threshold,
-            published=len(every),
-            missing=[name for name in names or [] if name not in by_name],
-            level=level,
-            values=selection,
-            numbers=None,
-            truths=None,
-            discover=None,
-            error=rows.error(view, every),
-        )
-
-    @classmethod
-    def _of_names(cls, view: View, parameters: Parameters) -> Self:
-        """Return the names of a window of unknown strings, or the shares of the requested strings."""
-        lookup.method(view.part, parameters)
-        answer = string_shares.shares(view, parameters.values(), parameters.whole("top", None))
-        return cls(
-            **_about(view, UNBIASED, [UNBIASED]),
-            threshold=None,
-            published=len(view.part.values),
-            missing=answer.missing,
-            level=answer.level,
-            values=answer.rows,
-            numbers=None,
-            truths=None,
-            discover=answer.discover,
-            error=None,
-        )
-
-    @classmethod
-    def _of_numbers(cls, view: View, parameters: Parameters, truth: Floats | None) -> Self:
-        """Return the distribution of numbers. Its values are the blocks of the histogram, in order."""
-        if parameters.values() is not None:
-            raise bad("numbers have no values; ask for quantiles, a range or the cdf", parameter="values")
-        method = parameters.choice("method", numeric_rows.BLOCK_METHODS) or UNBIASED
-        blocks = numeric_rows.histogram_rows(view, method, truth)
-        return cls(
-            **_about(view, method, list(numeric_rows.BLOCK_METHODS)),
-            threshold=None,
-            published=len(blocks),
-            missing=[],
-            level=LEVEL,
-            values=blocks[: parameters.whole("top")],
-            numbers=numeric_rows.number_fields(view),
-            truths=numeric_rows.true_answers(view, truth),
-            discover=None,
-            error=rows.error(view, blocks),
-        )
+        fields = _ABSENT | kind_of(view.definition).answer(series, view, parameters)
+        return cls(**_about(view, fields.pop("method")), **fields)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,18 +196,16 @@ class HeavyHitters(WindowAnswer):
         )
 
 
-def _about(view: View, method: str, methods: list[str]) -> dict[str, Any]:
-    """Return the fields of an estimate that are the same for values and numbers."""
+def _about(view: View, method: str) -> dict[str, Any]:
+    """Return the members of an estimate that all kinds of answers have."""
     rest = view.part.rest()
     return {
         **heading(view, method),
-        "methods": methods,
         "oracle": rest["oracle"],
         "sigma": view.part.sigma,
         "detectable": view.part.detectable,
         "shift_per_fake": view.part.shift_per_fake,
         "central": view.part.central,
-        "size": None if view.definition.has_strings else view.definition.domain.size,
         "by_weight": WeightRow.of(view.part),
         "sets": rest["sets"] or {},
         "refused": view.record.refused,

@@ -1,1 +1,25 @@
-"""Answers of the API for the kinds of answers, one module a kind."""
+"""Answers of the API for the kinds of answers, one module a kind, all with the functions of `Kind`."""
+
+from typing import Any, Protocol
+
+from aggregator.board.answers.kinds import names, numbers, values
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.view import Definition, View
+from aggregator.board.store.series import Series
+
+
+class Kind(Protocol):
+    """The functions that answer about one kind."""
+
+    def answer(self, series: Series, view: View, parameters: Parameters, /) -> dict[str, Any]:
+        """Return the members of an estimate that depend on the kind."""
+
+
+KINDS: dict[str, Kind] = {"values": values, "numbers": numbers, "names": names}
+
+
+def kind_of(definition: Definition) -> Kind:
+    """Return the kind of an attribute's answers."""
+    if definition.has_strings:
+        return KINDS["names"]
+    return KINDS["numbers" if definition.has_numbers else "values"]

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+from aggregator.board.answers import lookup
+from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import missing
 from aggregator.board.answers.rows import ValueRow
 from aggregator.board.answers.view import View
+from aggregator.board.store.series import Series
 from aggregator.records.name_list import NameList, names_of
 from aggregator.records.string_answers import maps_of
 from hubbub.http.schema import Chance, Count
@@ -38,6 +41,22 @@ class SearchRow:
     levels: Annotated[list[Count], {"description": "Reports of each level and of each of the four maps"}]
     ambiguous: Annotated[list[str], {"description": "Strings that no map tells apart from a name that was found"}]
     names: Annotated[list[StringNameRow], {"description": "Of the rows in `values`, in their order"}]
+
+
+def answer(_: Series, view: View, parameters: Parameters) -> dict[str, Any]:
+    """Return the names of a window of unknown strings, or the shares of the requested strings."""
+    lookup.method(view.part, parameters)
+    result = shares(view, parameters.values(), parameters.whole("top", None))
+    return {
+        "method": UNBIASED,
+        "methods": [UNBIASED],
+        "size": None,
+        "published": len(view.part.values),
+        "missing": result.missing,
+        "level": result.level,
+        "values": result.rows,
+        "discover": result.discover,
+    }
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from aggregator.board.answers import rows
+from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
+from aggregator.board.store.series import Series
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.records.number_rows import HistogramRow
 from hubbub.http.schema import Chance, Known, read
@@ -56,6 +60,26 @@ class StepRow:
     low: Chance
     high: Chance
     truth: Chance
+
+
+def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]:
+    """Return the distribution of numbers. Its values are the blocks of the histogram, in order."""
+    if parameters.values() is not None:
+        raise bad("numbers have no values; ask for quantiles, a range or the cdf", parameter="values")
+
+    truth = rows.true_shares(series, view)
+    method = parameters.choice("method", BLOCK_METHODS) or UNBIASED
+    blocks = histogram_rows(view, method, truth)
+    return {
+        "method": method,
+        "methods": list(BLOCK_METHODS),
+        "size": view.definition.domain.size,
+        "published": len(blocks),
+        "values": blocks[: parameters.whole("top")],
+        "numbers": number_fields(view),
+        "truths": true_answers(view, truth),
+        "error": rows.error(blocks),
+    }
 
 
 def answers(view: View) -> NumberAnswers:

@@ -1,0 +1,92 @@
+"""The answers about listed values: their shares by a method, their history, and the largest of them."""
+
+from typing import Any
+
+import numpy as np
+
+from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.parameters import MOST, Parameters
+from aggregator.board.answers.rows import ValueRow
+from aggregator.board.answers.view import View
+from aggregator.board.store.series import Series
+from oracles.consistency import UNBIASED
+from oracles.estimate.intervals import LEVEL
+from oracles.types import Floats
+
+
+def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]:
+    """Return the requested values, or the largest of the window, with the level of their intervals."""
+    method = lookup.method(view.part, parameters)
+    texts = parameters.values()
+    names = view.names(texts) if texts else None
+
+    truth = rows.true_shares(series, view)
+    published = value_rows(view, method, truth)
+    by_name = {row.value: row for row in published}
+    selection = [by_name[name] for name in names if name in by_name] if names else published
+    selection = selection[: parameters.whole("top", MOST if names else None)]
+
+    level = LEVEL
+    if names is None:
+        level, selection = rows.listed(view, selection)
+
+    # The intervals of a list of all values cost much, and without a truth nobody needs them.
+    error = None
+    if truth is not None:
+        _, intervals = rows.listed(view, published)
+        error = rows.error(intervals)
+    return {
+        "method": method,
+        "methods": list(view.part.shares),
+        "size": view.definition.domain.size,
+        "threshold": view.threshold,
+        "published": len(published),
+        "missing": [name for name in names or [] if name not in by_name],
+        "level": level,
+        "values": selection,
+        "error": error,
+    }
+
+
+def value_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
+    """Return a row for each published value, the largest share of the method first. Each has its own 95% interval."""
+    part = view.part
+    total = part.rest()["weighted"]
+    nothing = [None] * len(part.values)
+    total_columns = (
+        (nothing, nothing, nothing)
+        if total is None
+        else (total["shares"].get(method, nothing), total["low"], total["high"])
+    )
+    significance = np.inf if part.significance is None else part.significance
+    hitters = {each.value: each for each in part.hitters(method)}
+    proofs = {each.value for each in part.hitters(UNBIASED) if each.decided}
+    true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
+    numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
+    columns = [part.values, *(column.tolist() for column in numbers), true, *total_columns]
+    order = np.argsort(-part.shares[method], kind="stable").tolist()
+    value_rows = []
+    for place in order:
+        value, share, unbiased, stderr, low, high, truth_of, *by_weight = (column[place] for column in columns)
+        hitter = hitters.get(value)
+        is_decided = value in proofs or (hitter is not None and hitter.decided)
+        value_rows.append(
+            ValueRow(
+                value=value,
+                share=share,
+                unbiased=unbiased,
+                stderr=stderr,
+                low=low,
+                high=high,
+                listed=hitter is not None or value in proofs,
+                decided=is_decided,
+                present=is_decided or unbiased >= significance,
+                probability=hitter.probability if hitter else None,
+                ranks=hitter.ranks if hitter else None,
+                truth=truth_of,
+                by_weight=by_weight[0],
+                by_weight_low=by_weight[1],
+                by_weight_high=by_weight[2],
+            )
+        )
+    return value_rows
