@@ -4,19 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from aggregator.board.answers import lookup, rows
-from aggregator.board.answers.kinds import numbers as numeric_rows
+from aggregator.board.answers import lookup
+from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.answers.reply import bad, missing
+from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import GroupName, PointRow, Through
-from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.entry import Entry
-from aggregator.board.store.store import Series, Store
+from aggregator.board.store.store import Store
 from aggregator.records.number_answers import Measure
 from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest
-from oracles.consistency import UNBIASED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,8 +84,7 @@ def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str,
     value = parameters.text("value")
     if value is None:
         raise bad("the parameter value is missing: name a value of the domain", parameter="value")
-    points_of = _number_history if definition.has_numbers else _value_history
-    fields, points = points_of(series, definition, records, value, parameters)
+    fields, points = kind_of(definition).series(series, definition, records, value, parameters)
     about = {
         "query": series.query,
         "digest": series.digest,
@@ -96,41 +93,6 @@ def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str,
         "value": value,
     }
     return about | fields, points
-
-
-def _value_history(
-    series: Series, definition: Definition, records: list[Entry], value: str, parameters: Parameters
-) -> tuple[dict[str, Any], Iterator[PointRow]]:
-    """Return the share of a value in successive windows."""
-    name = definition.name
-    method = lookup.method(records[-1].part(name), parameters) if records else parameters.text("method")
-    if definition.domain.discovery is not None:
-        value = definition.domain.discovery.coding.name(value)
-        points = (PointRow.of(record, name, value, method, None) for record in records)
-        return {"method": method, "measure": "share", "unit": None}, points
-    position = definition.domain.find(value)
-    if position is None:
-        raise missing(f"{value!r} is not in the domain", value=value)
-    truth = series.truth.shares([record.span for record in records], definition.attribute, position)
-    value = definition.domain.name(position)
-    points = (
-        PointRow.of(record, name, value, method, true if rows.has_truth(record) else None)
-        for record, true in zip(records, truth, strict=True)
-    )
-    return {"method": method, "measure": "share", "unit": None}, points
-
-
-def _number_history(
-    series: Series, definition: Definition, records: list[Entry], value: str, _: Parameters
-) -> tuple[dict[str, Any], Iterator[PointRow]]:
-    """Return a quantile, mean or range in successive windows."""
-    lookup.check_answer(definition, value)
-    points = (
-        numeric_rows.number_point(record, definition, value, rows.true_shares_of(series, record, definition))
-        for record in records
-    )
-    measure = "share" if value in dict(definition.subject.ranges) else "number"
-    return {"method": UNBIASED, "measure": measure, "unit": definition.domain.unit}, points
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Finds the query, window, attribute and method of a request, and raises Problem if one is missing."""
 
+from collections.abc import Sequence
+
 from aggregator.board.answers.parameters import LATEST, Parameters
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.view import Definition, View
@@ -139,6 +141,11 @@ def method(part: Record, parameters: Parameters, *, consistent: bool = False) ->
     choice = parameters.choice("method", list(part.shares))
     first = next((name for name in part.shares if name != UNBIASED), UNBIASED)
     return choice or (first if consistent else UNBIASED)
+
+
+def history_method(records: Sequence[Entry], definition: Definition, parameters: Parameters) -> str | None:
+    """Return the requested method of a history. Its newest window knows the methods."""
+    return method(records[-1].part(definition.name), parameters) if records else parameters.text("method")
 
 
 def threshold(parameters: Parameters, query: Query) -> Threshold:

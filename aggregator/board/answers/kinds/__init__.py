@@ -1,10 +1,13 @@
 """Answers of the API for the kinds of answers, one module a kind, all with the functions of `Kind`."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from aggregator.board.answers.kinds import names, numbers, values
 from aggregator.board.answers.parameters import Parameters
+from aggregator.board.answers.rows import PointRow
 from aggregator.board.answers.view import Definition, View
+from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 
 
@@ -13,6 +16,11 @@ class Kind(Protocol):
 
     def answer(self, series: Series, view: View, parameters: Parameters, /) -> dict[str, Any]:
         """Return the members of an estimate that depend on the kind."""
+
+    def series(
+        self, series: Series, definition: Definition, records: Sequence[Entry], value: str, parameters: Parameters, /
+    ) -> tuple[dict[str, Any], Iterator[PointRow]]:
+        """Return the members of a history that depend on the kind, and its points, each computed when it is needed."""
 
 
 KINDS: dict[str, Kind] = {"values": values, "numbers": numbers, "names": names}

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from aggregator.board.answers import lookup
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import missing
-from aggregator.board.answers.rows import ValueRow
-from aggregator.board.answers.view import View
+from aggregator.board.answers.rows import PointRow, ValueRow
+from aggregator.board.answers.view import Definition, View
+from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.name_list import NameList, names_of
 from aggregator.records.string_answers import maps_of
@@ -57,6 +58,17 @@ def answer(_: Series, view: View, parameters: Parameters) -> dict[str, Any]:
         "values": result.rows,
         "discover": result.discover,
     }
+
+
+def series(
+    _: Series, definition: Definition, records: Sequence[Entry], value: str, parameters: Parameters
+) -> tuple[dict[str, Any], Iterator[PointRow]]:
+    """Return the share of a name in successive windows."""
+    method = lookup.history_method(records, definition, parameters)
+    discovery = definition.domain.discovery
+    name = value if discovery is None else discovery.coding.name(value)
+    points = (PointRow.of(record, definition.name, name, method, None) for record in records)
+    return {"method": method, "measure": "share", "unit": None}, points
 
 
 @dataclass(frozen=True)

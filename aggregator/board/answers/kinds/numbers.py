@@ -1,11 +1,12 @@
 """The rows of answers about numbers, each built from a record, with true numbers in a simulation."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 
-from aggregator.board.answers import rows
+from aggregator.board.answers import lookup, rows
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import PointRow, ValueRow
@@ -80,6 +81,18 @@ def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]
         "truths": true_answers(view, truth),
         "error": rows.error(blocks),
     }
+
+
+def series(
+    history: Series, definition: Definition, records: Sequence[Entry], value: str, _: Parameters
+) -> tuple[dict[str, Any], Iterator[PointRow]]:
+    """Return a quantile, mean or range in successive windows."""
+    lookup.check_answer(definition, value)
+    points = (
+        number_point(record, definition, value, rows.true_shares_of(history, record, definition)) for record in records
+    )
+    measure = "share" if value in dict(definition.subject.ranges) else "number"
+    return {"method": UNBIASED, "measure": measure, "unit": definition.domain.unit}, points
 
 
 def answers(view: View) -> NumberAnswers:

@@ -1,13 +1,16 @@
 """The answers about listed values: their shares by a method, their history, and the largest of them."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from aggregator.board.answers import lookup, rows
 from aggregator.board.answers.parameters import MOST, Parameters
-from aggregator.board.answers.rows import ValueRow
-from aggregator.board.answers.view import View
+from aggregator.board.answers.reply import missing
+from aggregator.board.answers.rows import PointRow, ValueRow
+from aggregator.board.answers.view import Definition, View
+from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
@@ -46,6 +49,25 @@ def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]
         "values": selection,
         "error": error,
     }
+
+
+def series(
+    history: Series, definition: Definition, records: Sequence[Entry], value: str, parameters: Parameters
+) -> tuple[dict[str, Any], Iterator[PointRow]]:
+    """Return the share of a value in successive windows."""
+    method = lookup.history_method(records, definition, parameters)
+    position = definition.domain.find(value)
+    if position is None:
+        raise missing(f"{value!r} is not in the domain", value=value)
+
+    spans = [record.span for record in records]
+    truth = history.truth.shares(spans, definition.attribute, position)
+    name = definition.domain.name(position)
+    points = (
+        PointRow.of(record, definition.name, name, method, true_share if rows.has_truth(record) else None)
+        for record, true_share in zip(records, truth, strict=True)
+    )
+    return {"method": method, "measure": "share", "unit": None}, points
 
 
 def value_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
