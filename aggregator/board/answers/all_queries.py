@@ -3,21 +3,16 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-import numpy as np
-
+from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.rows import Age, NewestReport, StateName, Withheld
 from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Series, Store
-from aggregator.records.decoder import Record
-from aggregator.records.list_intervals import intervals
-from aggregator.records.number_answers import Measure, NumberAnswers
+from aggregator.records.number_answers import Measure
 from aggregator.records.rows import Kind
 from aggregator.records.span import shortest_expected_age
 from hubbub.http.schema import Attribute, Count, Digest, Known
-from oracles.consistency import UNBIASED
-from oracles.estimate.intervals import LEVEL
 
 HOUR = 3600
 """Seconds for which alerts count."""
@@ -69,7 +64,7 @@ class OverviewRow:
         }
         if newest is not None:
             part = newest.part(definition.name)
-            leader |= {"n": part.n, **(_quantile(part) if part.has_numbers else _leader(part))}
+            leader |= {"n": part.n, **kind_of(definition).leader(part)}
         return cls(
             name=series.query,
             digest=series.digest,
@@ -109,29 +104,3 @@ class AllQueries(TableAnswer):
         del parameters, name
         alerts = store.alert_counts(HOUR)
         return cls(queries=[OverviewRow.of(store, store.series(name), alerts[name]) for name in store.names])
-
-
-def _quantile(part: Record) -> dict[str, Any]:
-    """Return the first quantile of a window of numbers."""
-    answers = NumberAnswers(part)
-    row = answers.row(answers.names[0])
-    number: dict[str, Any] = dict.fromkeys(("value", "share", "low", "high"))
-    if row is not None:
-        number = {"value": row.name, "share": row.value, "low": row.low, "high": row.high}
-    return {**number, "measure": "number", "unit": answers.unit, "level": LEVEL}
-
-
-def _leader(part: Record) -> dict[str, Any]:
-    """Return the largest value of a window, with the interval of a value that was not named before."""
-    shares = part.shares[UNBIASED]
-    if not len(shares):
-        return dict.fromkeys(("value", "share", "low", "high", "level"))
-    at = int(np.argmax(shares))
-    level, low, high = intervals(part, np.array([at]))
-    return {
-        "value": part.values[at],
-        "share": float(shares[at]),
-        "low": float(low[0]),
-        "high": float(high[0]),
-        "level": level,
-    }

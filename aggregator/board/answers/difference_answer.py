@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Self
 
 from aggregator.board.answers import lookup
+from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.parameters import LATEST, MOST, Parameters
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.rows import GroupName, Withheld
@@ -65,11 +66,7 @@ class DifferenceAnswer(TableAnswer):
         definition = after.definition
         lookup.check_listed(definition)
         family_error = family_error or definition.query.family_error
-        if definition.has_numbers:
-            for each in names or []:
-                lookup.check_answer(definition, each)
-        elif names:
-            names = after.names(names)
+        names = kind_of(definition).compare(after, names)
         result = differences(
             before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
         )

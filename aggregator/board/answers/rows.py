@@ -11,6 +11,7 @@ from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
 from aggregator.records.decoder import WITHHELD, Record
 from aggregator.records.list_intervals import ListedIntervals, intervals
+from aggregator.records.number_answers import Measure
 from aggregator.records.rows import HitterRow, Indication, Ranks
 from aggregator.records.status import State
 from aggregator.records.subject import PARTIAL_GROUPS
@@ -126,6 +127,18 @@ class PointRow:
             truth=None if part.withheld else truth,
             withheld=part.withheld,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupAnswerRow:
+    """One value or one answer about numbers in one group. Null if the group's record does not publish it."""
+
+    group: str
+    value: str
+    measure: Measure
+    share: Known
+    low: Known
+    high: Known
 
 
 def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]:

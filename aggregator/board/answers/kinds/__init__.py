@@ -5,10 +5,11 @@ from typing import Any, Protocol
 
 from aggregator.board.answers.kinds import names, numbers, values
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.answers.rows import PointRow
+from aggregator.board.answers.rows import GroupAnswerRow, PointRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
+from aggregator.records.decoder import Record
 
 
 class Kind(Protocol):
@@ -21,6 +22,21 @@ class Kind(Protocol):
         self, series: Series, definition: Definition, records: Sequence[Entry], value: str, parameters: Parameters, /
     ) -> tuple[dict[str, Any], Iterator[PointRow]]:
         """Return the members of a history that depend on the kind, and its points, each computed when it is needed."""
+
+    def compare(self, view: View, names: list[str] | None, /) -> list[str] | None:
+        """Return the names of a comparison as records write them. Raise a Problem if a name has no answer."""
+
+    def group_names(self, total: View, names: list[str] | None, top: int, /) -> list[str]:
+        """Return these names or, without them, the first `top` that a table of groups shows."""
+
+    def group_level(self, total: View, listed: int, groups: int, /) -> float:
+        """Return the level of intervals of so many answers that a table of groups lists without being asked."""
+
+    def group_rows(self, group: str, part: Record, names: Sequence[str], level: float, /) -> Iterator[GroupAnswerRow]:
+        """Yield the answers of one group, in the order of the names."""
+
+    def leader(self, part: Record, /) -> dict[str, Any]:
+        """Return the members of the overview about the first answer of a window."""
 
 
 KINDS: dict[str, Kind] = {"values": values, "numbers": numbers, "names": names}

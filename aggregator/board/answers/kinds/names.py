@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from aggregator.board.answers import lookup
+from aggregator.board.answers.kinds import values
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import missing
 from aggregator.board.answers.rows import PointRow, ValueRow
@@ -69,6 +70,14 @@ def series(
     name = value if discovery is None else discovery.coding.name(value)
     points = (PointRow.of(record, definition.name, name, method, None) for record in records)
     return {"method": method, "measure": "share", "unit": None}, points
+
+
+# A record lists names like values, so these answers are the same for both.
+compare = values.compare
+group_names = values.group_names
+group_level = values.group_level
+group_rows = values.group_rows
+leader = values.leader
 
 
 @dataclass(frozen=True)

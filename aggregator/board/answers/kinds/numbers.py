@@ -9,15 +9,17 @@ import numpy as np
 from aggregator.board.answers import lookup, rows
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad
-from aggregator.board.answers.rows import PointRow, ValueRow
+from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
+from aggregator.records.decoder import Record
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.records.number_rows import HistogramRow
 from hubbub.http.schema import Chance, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
 from oracles.estimate.covariance import quantile as normal_quantile
+from oracles.estimate.intervals import LEVEL
 from oracles.numbers import Scale
 from oracles.query.settings import quantile_of
 from oracles.types import Floats
@@ -93,6 +95,41 @@ def series(
     )
     measure = "share" if value in dict(definition.subject.ranges) else "number"
     return {"method": UNBIASED, "measure": measure, "unit": definition.domain.unit}, points
+
+
+def compare(view: View, names: list[str] | None) -> list[str] | None:
+    """Return the requested quantiles, means and ranges."""
+    for name in names or []:
+        lookup.check_answer(view.definition, name)
+    return names
+
+
+def group_names(total: View, names: list[str] | None, _: int) -> list[str]:
+    """Return these answers, or all that the query asks for."""
+    return names or NumberAnswers(total.part).names
+
+
+def group_level(_: View, _listed: int, _groups: int) -> float:
+    """Return the level of each interval. All answers are listed, so their number needs no wider ones."""
+    return LEVEL
+
+
+def group_rows(group: str, part: Record, names: Sequence[str], _: float) -> Iterator[GroupAnswerRow]:
+    """Yield the answers of one group, in the order of the names."""
+    for row in NumberAnswers(part).rows(names):
+        yield GroupAnswerRow(
+            group=group, value=row.name, measure=row.measure, share=row.value, low=row.low, high=row.high
+        )
+
+
+def leader(part: Record) -> dict[str, Any]:
+    """Return the first quantile of a window."""
+    record = NumberAnswers(part)
+    row = record.row(record.names[0])
+    number: dict[str, Any] = dict.fromkeys(("value", "share", "low", "high"))
+    if row is not None:
+        number = {"value": row.name, "share": row.value, "low": row.low, "high": row.high}
+    return {**number, "measure": "number", "unit": record.unit, "level": LEVEL}
 
 
 def answers(view: View) -> NumberAnswers:

@@ -8,12 +8,14 @@ import numpy as np
 from aggregator.board.answers import lookup, rows
 from aggregator.board.answers.parameters import MOST, Parameters
 from aggregator.board.answers.reply import missing
-from aggregator.board.answers.rows import PointRow, ValueRow
+from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
+from aggregator.records.decoder import Record
+from aggregator.records.list_intervals import intervals, intervals_at
 from oracles.consistency import UNBIASED
-from oracles.estimate.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats
 
 
@@ -21,31 +23,31 @@ def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]
     """Return the requested values, or the largest of the window, with the level of their intervals."""
     method = lookup.method(view.part, parameters)
     texts = parameters.values()
-    names = view.names(texts) if texts else None
+    requested = view.names(texts) if texts else None
 
     truth = rows.true_shares(series, view)
     published = value_rows(view, method, truth)
     by_name = {row.value: row for row in published}
-    selection = [by_name[name] for name in names if name in by_name] if names else published
-    selection = selection[: parameters.whole("top", MOST if names else None)]
+    selection = [by_name[name] for name in requested if name in by_name] if requested else published
+    selection = selection[: parameters.whole("top", MOST if requested else None)]
 
-    level = LEVEL
-    if names is None:
-        level, selection = rows.listed(view, selection)
+    interval_level = LEVEL
+    if requested is None:
+        interval_level, selection = rows.listed(view, selection)
 
     # The intervals of a list of all values cost much, and without a truth nobody needs them.
     error = None
     if truth is not None:
-        _, intervals = rows.listed(view, published)
-        error = rows.error(intervals)
+        _, listed_rows = rows.listed(view, published)
+        error = rows.error(listed_rows)
     return {
         "method": method,
         "methods": list(view.part.shares),
         "size": view.definition.domain.size,
         "threshold": view.threshold,
         "published": len(published),
-        "missing": [name for name in names or [] if name not in by_name],
-        "level": level,
+        "missing": [name for name in requested or [] if name not in by_name],
+        "level": interval_level,
         "values": selection,
         "error": error,
     }
@@ -68,6 +70,57 @@ def series(
         for record, true_share in zip(records, truth, strict=True)
     )
     return {"method": method, "measure": "share", "unit": None}, points
+
+
+def compare(view: View, names: list[str] | None) -> list[str] | None:
+    """Return the requested values as the records write them."""
+    return view.names(names) if names else names
+
+
+def group_names(total: View, names: list[str] | None, top: int) -> list[str]:
+    """Return these values, or the largest of the total."""
+    if names is not None:
+        return names
+
+    order = np.argsort(-total.part.shares[UNBIASED], kind="stable")[:top]
+    return [total.part.values[place] for place in order.tolist()]
+
+
+def group_level(total: View, listed: int, groups: int) -> float:
+    """Return the level of intervals of values that are listed because they are large, over all groups."""
+    return listed_level(listed, total.definition.domain.size * groups)
+
+
+def group_rows(group: str, part: Record, names: Sequence[str], level: float) -> Iterator[GroupAnswerRow]:
+    """Yield the shares in one group, in the order of the values."""
+    places = {value: place for place, value in enumerate(part.values)}
+    listed = [places[name] for name in names if name in places]
+    _, low, high = intervals_at(part, np.array(listed, np.int64), level)
+    ends = dict(zip(listed, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+    shares = part.shares[UNBIASED]
+    for name in names:
+        place = places.get(name)
+        least, most = (None, None) if place is None else ends[place]
+        share = None if place is None else float(shares[place])
+        yield GroupAnswerRow(group=group, value=name, measure="share", share=share, low=least, high=most)
+
+
+def leader(part: Record) -> dict[str, Any]:
+    """Return the largest value of a window, with the interval of a value that was not named before."""
+    shares = part.shares[UNBIASED]
+    if not len(shares):
+        return dict.fromkeys(("value", "share", "low", "high", "level"))
+
+    place = int(np.argmax(shares))
+    level_of_list, low, high = intervals(part, np.array([place]))
+    return {
+        "value": part.values[place],
+        "share": float(shares[place]),
+        "low": float(low[0]),
+        "high": float(high[0]),
+        "level": level_of_list,
+    }
 
 
 def value_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
