@@ -52,10 +52,13 @@ class OverviewRow:
 
     @classmethod
     def of(cls, store: Store, series: Series, alerts: int) -> Self:
-        query, status, windows = store.definition(series), store.status(series), store.first_kind(series)
+        query = store.definition(series)
+        status = store.status(series)
+        windows = store.first_kind(series)
         definition = Definition(query, 0)
         newest, withheld = windows.shown(definition.name)
         age = None if series.latest_end is None else store.age(series.latest_end)
+
         leader: dict[str, Any] = {
             "n": None,
             "measure": "share",
@@ -65,6 +68,7 @@ class OverviewRow:
         if newest is not None:
             part = newest.part(definition.name)
             leader |= {"n": part.n, **kind_of(definition).leader(part)}
+
         return cls(
             name=series.query,
             digest=series.digest,

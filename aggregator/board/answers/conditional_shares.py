@@ -71,13 +71,16 @@ class GivenShares(TableAnswer):
         query = store.definition(series)
         attribute, other, pair = _pair(query, parameters)
         view = lookup.view_of(windows, parameters, Definition(query, pair))
+
         value = parameters.text("value")
         if value is None:
             raise bad("the parameter value is missing: name a value of `attribute`", parameter="value")
         position = query.domains[attribute].find(value)
         if position is None:
             raise missing(f"{value!r} is not a value of {query.attributes[attribute].name}", parameter="value")
-        cells, names = _cells(query, pair, attribute, position), query.domains[other]
+
+        cells = _cells(query, pair, attribute, position)
+        names = query.domains[other]
         return cls(
             query=view.record.query,
             digest=view.record.digest,
@@ -103,12 +106,14 @@ def _pair(query: Query, parameters: Parameters) -> tuple[int, int, int]:
     pairs = [attribute for attribute in query.attributes if attribute.pair is not None]
     if not pairs:
         raise bad(f"query {query.name} has no pairs; add `pairs` to the query file", parameter="of")
+
     choices = [parameters.text(key) for key in ("attribute", "of")]
     for number, attribute in enumerate(query.attributes):
         places = attribute.pair
         if places is not None and [names[place] for place in places] in (choices, choices[::-1]):
             first, second = places if names[places[0]] == choices[0] else places[::-1]
             return first, second, number
+
     text = ", ".join(pair.name for pair in pairs)
     raise bad(f"name the two attributes of a pair as `attribute` and `of`; the pairs are {text}", parameter="of")
 

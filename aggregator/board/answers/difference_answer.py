@@ -63,6 +63,7 @@ class DifferenceAnswer(TableAnswer):
         family_error = parameters.above("family_error", 0.0)
         are_groups = parameters.text("with") is not None
         before, after = (_groups if are_groups else _windows)(store, parameters, name)
+
         definition = after.definition
         lookup.check_listed(definition)
         family_error = family_error or definition.query.family_error
@@ -71,14 +72,17 @@ class DifferenceAnswer(TableAnswer):
             before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
         )
         rows = {row.value for row in result.rows}
-        (_, start, end), (_, other_start, other_end) = before.record.span, after.record.span
+
+        span = before.record.span
+        later_span = after.record.span
+        shares_panes = max(span.start, later_span.start) < min(span.end, later_span.end)
         return cls(
             query=after.record.query,
             digest=after.record.digest,
             attribute=definition.name,
             before=ComparedWindow.of(before),
             after=ComparedWindow.of(after),
-            overlap=not are_groups and max(start, other_start) < min(end, other_end),
+            overlap=not are_groups and shares_panes,
             family_error=family_error,
             level=result.level,
             common=result.common,
@@ -107,16 +111,19 @@ def _groups(store: Store, parameters: Parameters, name: str) -> tuple[View, View
     """Return two groups of one window, by default of the newest one that shows values of both."""
     if {parameters.text("from"), parameters.text("to")} != {None}:
         raise bad("compare either two groups or two windows: leave `from` and `to` out", parameter="from")
+
     series, windows = lookup.windows(store, parameters, name)
     query = store.definition(series)
     definition = lookup.definition(query, parameters)
     group, other = (lookup.group(query, parameters.text(key)) for key in ("group", "with"))
     if group is None or group == other:
         raise bad("name two groups: `group` and `with`", parameter="group")
+
     others = series.kinds_of(other).get(windows.window, Windows(windows.window))
     if parameters.text("window") not in (None, LATEST):
         end = parameters.whole("window", 0)
         return lookup.view_at(windows, definition, end), lookup.view_at(others, definition, end)
+
     for end in reversed(windows.ends):
         entries = windows.finals[end], others.finals.get(end)
         if all(entry is not None and entry.shows(definition.name) for entry in entries):

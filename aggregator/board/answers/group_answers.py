@@ -52,8 +52,11 @@ class GroupAnswers(TableAnswer):
         query = total.definition.query
         if query.groups is None:
             raise bad(f"query {name} has no groups; add `groups` to the query file")
-        kind, requested = kind_of(total.definition), parameters.values()
+
+        kind = kind_of(total.definition)
+        requested = parameters.values()
         names = kind.group_names(total, kind.compare(total, requested), top)
+
         labels = [query.groups.label(number) for number in (*range(1, query.groups.count), 0)]
         entries = [_entry(series.kinds_of(label).get(total.record.span.window), total.record) for label in labels]
         parts = {
@@ -61,12 +64,17 @@ class GroupAnswers(TableAnswer):
             for label, entry in zip(labels, entries, strict=True)
             if entry is not None and total.definition.name in [part.attribute for part in entry.parts]
         }
+
         visible = {label: part for label, part in parts.items() if part.withheld is None}
         level = LEVEL
         if requested is None and visible:
             # Values that are listed because they are large need wider intervals, over all groups.
             listed = sum(name in part.values for part in visible.values() for name in names)
             level = kind.group_level(total, listed, len(visible))
+
+        values: list[GroupAnswerRow] = []
+        for label, part in visible.items():
+            values.extend(kind.group_rows(label, part, names, level))
         return cls(
             query=query.name,
             digest=series.digest,
@@ -79,7 +87,7 @@ class GroupAnswers(TableAnswer):
             unit=total.definition.domain.unit,
             names=names,
             groups=[GroupSizeRow(group=label, n=part.n, withheld=part.withheld) for label, part in parts.items()],
-            values=[row for label, part in visible.items() for row in kind.group_rows(label, part, names, level)],
+            values=values,
         )
 
 

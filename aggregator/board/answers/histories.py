@@ -80,10 +80,13 @@ def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str,
     """Return the fields of a history, and its points, each computed when it is needed."""
     series, windows = lookup.windows(store, parameters, name)
     definition = lookup.definition(store.definition(series), parameters)
-    records = [each for each in lookup.between(windows, parameters) if each.final or each.shows(definition.name)]
+    entries = lookup.between(windows, parameters)
+    records = [entry for entry in entries if entry.final or entry.shows(definition.name)]
+
     value = parameters.text("value")
     if value is None:
         raise bad("the parameter value is missing: name a value of the domain", parameter="value")
+
     fields, points = kind_of(definition).series(series, definition, records, value, parameters)
     about = {
         "query": series.query,
@@ -108,6 +111,6 @@ class WindowCounts(TableAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, windows = lookup.windows(store, parameters, name)
-        counts = [CountRow.of_record(each) for each in lookup.between(windows, parameters)]
+        counts = [CountRow.of_record(entry) for entry in lookup.between(windows, parameters)]
         group = lookup.group_name(store.definition(series), parameters.text("group"))
         return cls(query=series.query, digest=series.digest, group=group, windows=counts)

@@ -28,12 +28,15 @@ def windows(store: Store, parameters: Parameters, name: str) -> tuple[Series, Wi
         raise unknown(store, name)
     series = store.series(name)
     windows_of = series.kinds_of(group(store.definition(series), parameters.text("group")))
+
     kind = parameters.choice("kind")
-    size, step = parameters.number("size"), parameters.number("step")
+    size = parameters.number("size")
+    step = parameters.number("step")
     kinds = list(dict.fromkeys([*store.definition(series).windows, *series.kinds]))
     for window in kinds:
         if kind in (None, window.kind) and size in (None, window.size) and step in (None, window.step):
             return series, windows_of.get(window, Windows(window))
+
     choices = "; ".join(f"kind={window.kind}&size={window.size}&step={window.step}" for window in kinds)
     raise missing(f"query {name} has no such kind of window; it has {choices}")
 
@@ -97,7 +100,7 @@ def check_listed(definition: Definition) -> None:
 
 def check_answer(definition: Definition, name: str) -> None:
     """Raise a Problem unless a query of numbers has an answer of this name."""
-    ranges = [each for each, _ in definition.subject.ranges]
+    ranges = [range_name for range_name, _ in definition.subject.ranges]
     if not is_answer(name, definition.scale, ranges):
         choices = f"; the ranges are {', '.join(ranges)}" if ranges else ""
         raise missing(f"{name!r} is no quantile such as p95, no mean and no range of the query{choices}", value=name)
@@ -111,7 +114,8 @@ def view_at(windows: Windows, definition: Definition, end: int) -> View:
 
 def between(windows: Windows, parameters: Parameters) -> list[Entry]:
     """Return the newest finals of the requested time and, on request, the provisional window after them."""
-    start, end = parameters.whole("from"), parameters.whole("to")
+    start = parameters.whole("from")
+    end = parameters.whole("to")
     entries = list(windows.between(start, end))
     if parameters.flag("provisional") and windows.provisional and start <= windows.provisional.span.end < end:
         entries.append(windows.provisional)
@@ -139,8 +143,9 @@ def method(part: Record, parameters: Parameters, *, consistent: bool = False) ->
     The default is `unbiased`, whose errors are known. With `consistent` it is the first consistent method of the query.
     """
     choice = parameters.choice("method", list(part.shares))
-    first = next((name for name in part.shares if name != UNBIASED), UNBIASED)
-    return choice or (first if consistent else UNBIASED)
+    if choice is not None or not consistent:
+        return choice or UNBIASED
+    return next((name for name in part.shares if name != UNBIASED), UNBIASED)
 
 
 def history_method(records: Sequence[Entry], definition: Definition, parameters: Parameters) -> str | None:
@@ -164,6 +169,7 @@ def _entry(windows: Windows, parameters: Parameters, attribute: str | None) -> t
     provisional = windows.provisional if parameters.flag("provisional") else None
     if provisional is not None and not provisional.shows(attribute):
         provisional = None
+
     newest, withheld = windows.shown(attribute)
     if parameters.text("window") in (None, LATEST):
         if provisional is not None:
@@ -172,6 +178,7 @@ def _entry(windows: Windows, parameters: Parameters, attribute: str | None) -> t
         if record is None:
             raise _no_final(parameters.text("group"))
         return record, withheld
+
     end = parameters.whole("window", 0)
     if provisional is not None and provisional.span.end == end:
         return provisional, []

@@ -42,8 +42,11 @@ class Quantiles(WindowAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.number_view(store, parameters, name)
-        definition, true = view.definition, rows.true_shares(series, view)
-        record, quantiles = answers(view), []
+        definition = view.definition
+        true = rows.true_shares(series, view)
+        record = answers(view)
+
+        quantiles = []
         for share in parameters.shares("p") or definition.query.quantiles:
             row = record.quantile(share)
             value, low, high = (None, None, None) if row is None else (row.value, row.low, row.high)
@@ -71,7 +74,10 @@ class RangeShares(WindowAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.number_view(store, parameters, name)
-        definition, true, record = view.definition, rows.true_shares(series, view), answers(view)
+        definition = view.definition
+        true = rows.true_shares(series, view)
+        record = answers(view)
+
         shares = []
         for range_name, (start, end) in _ranges(parameters, dict(definition.subject.ranges), definition.scale):
             row = record.named_range(range_name) or _range_row(record, definition.scale, start, end)
@@ -98,15 +104,18 @@ def _ranges(
     parameters: Parameters, named: dict[str, tuple[float, float]], scale: Scale
 ) -> list[tuple[str | None, tuple[float, float]]]:
     """Return the names and ends of the requested ranges. A missing end is that of the scale."""
-    name, start, end = parameters.text("name"), parameters.decimal("from"), parameters.decimal("to")
-    if name is not None and (start, end) != (None, None):
+    name = parameters.text("name")
+    start = parameters.decimal("from")
+    end = parameters.decimal("to")
+    has_ends = start is not None or end is not None
+    if name is not None and has_ends:
         raise bad("give either `name`, a range of the query file, or `from` and `to`", parameter="name")
-    if (start, end) != (None, None):
+    if has_ends:
         return [(None, (scale.low if start is None else start, scale.high if end is None else end))]
     if name is not None and name not in named:
         choices = f"the ranges are {', '.join(named)}" if named else "the query file has no ranges"
         raise missing(f"there is no range {name!r}; {choices}", parameter="name")
-    return [(each, ends) for each, ends in named.items() if name in (None, each)]
+    return [(choice, ends) for choice, ends in named.items() if name in (None, choice)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +131,15 @@ class CumulativeShares(WindowAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.number_view(store, parameters, name)
-        numbers, true = answers(view).numbers, rows.true_shares(series, view)
+        numbers = answers(view).numbers
+        true = rows.true_shares(series, view)
+
         steps: list[StepRow] = []
         if numbers is not None:
             bins = len(numbers.cdf)
             sums = None if true is None else np.clip(np.cumsum(true)[len(true) // bins - 1 :: len(true) // bins], 0, 1)
             truth = [None] * bins if sums is None else sums.tolist()
+
             columns = (
                 numbers.scale.edges[1:].tolist(),
                 numbers.cdf.tolist(),

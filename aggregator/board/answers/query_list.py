@@ -35,6 +35,7 @@ class KindRow:
     def of(cls, store: Store, series: Series, query: Query, window: Window) -> "KindRow":
         windows = series.kinds.get(window, Windows(window))
         latest = windows.ends[-1] if windows.ends else None
+
         return cls(
             kind=window.kind,
             size=window.size,
@@ -64,6 +65,7 @@ class NumberDomainRow:
         scale = subject.domain.scale
         if scale is None:
             return None
+
         return cls(
             low=scale.low,
             high=scale.high,
@@ -110,6 +112,7 @@ class StringDomainRow:
         discovery = subject.domain.discovery
         if discovery is None:
             return None
+
         coding = discovery.coding
         return cls(
             discover=discovery.kind,
@@ -169,19 +172,21 @@ class QueryRow:
 
     @classmethod
     def of(cls, store: Store, series: Series, query: Query, *, retired: bool) -> "QueryRow":
-        latest, status = series.latest_end, store.status(series)
+        latest = series.latest_end
+        status = store.status(series)
         attributes = [
             AttributeRow(
                 name=subject.name,
                 size=None if subject.domain.discovery else subject.domain.size,
                 other=subject.domain.other,
                 oracle=oracle,
-                sets=[each for each, _ in subject.sets],
+                sets=[set_name for set_name, _ in subject.sets],
                 numbers=NumberDomainRow.of(query, subject),
                 strings=StringDomainRow.of(query, subject),
             )
             for subject, oracle in zip(subjects(query), query.oracle_names, strict=True)
         ]
+
         return cls(
             name=query.name,
             digest=series.digest,

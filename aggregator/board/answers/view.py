@@ -1,7 +1,7 @@
 """One attribute of one window, which computes answers that the record itself does not have.
 
-The shares in a record read back to the same float64. So a view rebuilds the worker's estimate exactly,
-for all values that the record publishes.
+A view rebuilds the worker's estimate exactly, for all values that the record publishes, because the shares in a record
+read back to the same float64.
 """
 
 from collections.abc import Sequence
@@ -138,7 +138,7 @@ class View:
         """Return the published answer about a set of the query file."""
         sets: dict[str, dict[str, Any]] = self.part.rest()["sets"]
         if self.part.withheld:
-            sets = {each: {} for each, _ in subjects(self.definition.query)[self.definition.attribute].sets}
+            sets = {set_name: {} for set_name, _ in subjects(self.definition.query)[self.definition.attribute].sets}
         if name not in sets:
             names = f"the sets are {', '.join(sets)}" if sets else "the query has no sets"
             raise missing(f"there is no set {name!r}; {names}", parameter="name")

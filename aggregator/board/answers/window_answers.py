@@ -131,9 +131,11 @@ class SetShares(WindowAnswer):
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.value_view(store, parameters, name)
         method = lookup.method(view.part, parameters, consistent=True)
-        values, set_name = parameters.values(), parameters.text("name")
+        values = parameters.values()
+        set_name = parameters.text("name")
         if (values is None) == (set_name is None):
             raise bad("give either `name`, a set of the query file, or `values`, the members", parameter="values")
+
         if set_name is not None:
             answer = view.set_answer(set_name)
             share = answer.get("share" if method == UNBIASED else method)
@@ -143,6 +145,7 @@ class SetShares(WindowAnswer):
         else:
             share, stderr = view.answer(method, values or [])
             members = tuple(dict.fromkeys(view.positions(values or [])))
+
         true = rows.true_shares(series, view)
         row = SetRow(
             name=set_name,
@@ -178,14 +181,18 @@ class HeavyHitters(WindowAnswer):
         query = view.definition.query
         threshold = lookup.threshold(parameters, query)
         family_error = parameters.above("family_error", query.family_error)
+
         share: float | None
-        if (threshold, family_error) == (query.threshold, query.family_error):
-            share, hitters = view.threshold, view.part.hitters(method)
+        if threshold == query.threshold and family_error == query.family_error:
+            share = view.threshold
+            hitters = view.part.hitters(method)
         elif view.part.withheld:
-            share, hitters = None, []
+            share = None
+            hitters = []
         else:
             share, result = view.hitters(method, threshold, family_error)
             hitters = hitter_rows(view.definition.domain, method, result)
+
         level, listed = rows.listed_hitters(view, hitters[: parameters.whole("top")])
         return cls(
             **heading(view, method),
