@@ -47,7 +47,9 @@ class SearchRow:
 
 def answer(_: Series, view: View, parameters: Parameters) -> dict[str, Any]:
     """Return the names of a window of unknown strings, or the shares of the requested strings."""
+    # A wrong method is a fault, although names have only one.
     lookup.method(view.part, parameters)
+
     result = shares(view, parameters.values(), parameters.whole("top", None))
     return {
         "method": UNBIASED,
@@ -96,21 +98,25 @@ def shares(view: View, texts: Sequence[str] | None, top: int | None) -> StringSh
     names = names_of(view.part)
     if names is None:
         return StringShares([], None, list(texts or ()), LEVEL)
+
     rows_of_record = list(_record_rows(view, names))
     if texts is None:
-        pairs, ambiguous = rows_of_record[:top], list(names.ambiguous)
+        pairs = rows_of_record[:top]
+        ambiguous = list(names.ambiguous)
     else:
         pairs = _asked(view, {row.value: (row, about) for row, about in rows_of_record}, texts)
         ambiguous = [row.value for row, _ in pairs if row.share is None]
-    rows, about = [row for row, _ in pairs], [each for _, each in pairs]
+
+    rows = [row for row, _ in pairs]
+    name_rows = [name_row for _, name_row in pairs]
     discover = SearchRow(
         smallest=names.smallest,
         has_search=view.definition.query.is_searched(view.record.span.window),
         levels=list(names.levels),
         ambiguous=ambiguous,
-        names=about,
+        names=name_rows,
     )
-    return StringShares(rows, discover, [], min((each.level for each in about), default=LEVEL))
+    return StringShares(rows, discover, [], min((name_row.level for name_row in name_rows), default=LEVEL))
 
 
 def _record_rows(view: View, names: NameList) -> Iterator[tuple[ValueRow, StringNameRow]]:
@@ -126,9 +132,12 @@ def _record_rows(view: View, names: NameList) -> Iterator[tuple[ValueRow, String
 
 def _row(value: str, share: float, stderr: float, low: float, high: float, *, proof: bool) -> ValueRow:
     numbers = {"share": share, "unbiased": share, "stderr": stderr, "low": low, "high": high}
+
+    # JSON has no NaN, which stands for an ambiguous string here.
+    known = {key: None if number != number else number for key, number in numbers.items()}  # noqa: PLR0124 - NaN
     return ValueRow(
         value=value,
-        **{key: None if number != number else number for key, number in numbers.items()},  # noqa: PLR0124 - NaN
+        **known,
         listed=proof,
         decided=proof,
         present=proof,
@@ -145,8 +154,10 @@ def _asked(
     view: View, listing: dict[str, tuple[ValueRow, StringNameRow]], texts: Sequence[str]
 ) -> list[tuple[ValueRow, StringNameRow]]:
     """Return a row for each text. A name has the row of the record, and all texts that are coded alike are one."""
-    discovery, maps = view.definition.domain.discovery, None
+    discovery = view.definition.domain.discovery
+    maps = None
     pairs = {}
+
     for text in texts:
         name = text if discovery is None else discovery.coding.name(text)
         if name not in listing and name not in pairs:

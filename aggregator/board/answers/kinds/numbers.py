@@ -141,30 +141,34 @@ def histogram_rows(view: View, method: str, truth: Floats | None) -> list[ValueR
     fields = view.part.rest()["numbers"]
     if fields is None:
         return []
+
     histogram = read(HistogramRow, fields["histogram"])
-    edges, count = histogram.edges, len(histogram.shares)
+    edges = histogram.edges
+    count = len(histogram.shares)
     shares = histogram.shares if method == UNBIASED else histogram.norm_sub
     true: list[Any] = [None] * count if truth is None else truth.reshape(count, -1).sum(axis=1).tolist()
+
+    # The blocks are proved together, so each has its part of the error.
     reach = normal_quantile(view.definition.query.family_error / count)
     return [
         ValueRow(
-            value=f"{edges[at]!r}..{edges[at + 1]!r}",
-            share=shares[at],
+            value=f"{edges[number]!r}..{edges[number + 1]!r}",
+            share=shares[number],
             unbiased=unbiased,
             stderr=stderr,
-            low=histogram.low[at],
-            high=histogram.high[at],
+            low=histogram.low[number],
+            high=histogram.high[number],
             listed=False,
             decided=False,
             present=unbiased is not None and stderr is not None and unbiased > reach * stderr,
             probability=None,
             ranks=None,
-            truth=true[at],
+            truth=true[number],
             by_weight=None,
             by_weight_low=None,
             by_weight_high=None,
         )
-        for at, (unbiased, stderr) in enumerate(zip(histogram.shares, histogram.stderr, strict=True))
+        for number, (unbiased, stderr) in enumerate(zip(histogram.shares, histogram.stderr, strict=True))
     ]
 
 
@@ -186,6 +190,7 @@ def number_point(entry: Entry, definition: Definition, name: str, truth: Floats 
     part = entry.part(definition.name)
     row = NumberAnswers(part).row(name)
     value, low, high = (None, None, None) if row is None else (row.value, row.low, row.high)
+
     return PointRow(
         start=entry.span.start,
         end=entry.span.end,
@@ -201,7 +206,8 @@ def number_point(entry: Entry, definition: Definition, name: str, truth: Floats 
 
 def true_answer(definition: Definition, name: str, shares: Floats) -> float | None:
     """Return an answer by the true shares of the bins."""
-    scale, ranges = definition.scale, dict(definition.subject.ranges)
+    scale = definition.scale
+    ranges = dict(definition.subject.ranges)
     if name in ranges:
         return true_range(scale, shares, *ranges[name])
     if name == MEAN:
@@ -214,10 +220,10 @@ def true_answer(definition: Definition, name: str, shares: Floats) -> float | No
 
 def true_quantile(scale: Scale, shares: Floats, share: float) -> float:
     cdf = np.cumsum(shares)
-    cdf[-1] = 1.0
+    cdf[-1] = 1.0  # a rounded sum below 1 would leave the last bin open
     return scale.quantile(cdf, share)
 
 
 def true_range(scale: Scale, shares: Floats, start: float, end: float) -> float:
-    first, last = scale.bounds(start, end)
-    return float(np.clip(shares[first:last].sum(), 0.0, 1.0))
+    start_bin, end_bin = scale.bounds(start, end)
+    return float(np.clip(shares[start_bin:end_bin].sum(), 0.0, 1.0))

@@ -133,10 +133,12 @@ def value_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
         if total is None
         else (total["shares"].get(method, nothing), total["low"], total["high"])
     )
+
     significance = np.inf if part.significance is None else part.significance
-    hitters = {each.value: each for each in part.hitters(method)}
-    proofs = {each.value for each in part.hitters(UNBIASED) if each.decided}
+    hitters = {hitter.value: hitter for hitter in part.hitters(method)}
+    proofs = {hitter.value for hitter in part.hitters(UNBIASED) if hitter.decided}
     true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
+
     numbers = (part.shares[method], part.shares[UNBIASED], part.stderr, part.low, part.high)
     columns = [part.values, *(column.tolist() for column in numbers), true, *total_columns]
     order = np.argsort(-part.shares[method], kind="stable").tolist()
