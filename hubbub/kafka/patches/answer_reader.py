@@ -1,7 +1,7 @@
 """A reader of Kafka's answers that receives a long answer in one place. The records of a fetch stay there.
 
-aiokafka reads with asyncio's StreamReader, which copies each byte twice more and allocates new memory each time. Then
-aiokafka copies the records of each partition out of the answer.
+aiokafka reads with asyncio's StreamReader, which copies each byte twice more and allocates new memory each time. In
+addition, aiokafka copies the records of each partition out of the answer.
 """
 
 import asyncio
@@ -33,15 +33,19 @@ class AnswerReader:
         self._transport: Any = None
         self._buffer = memoryview(bytearray(2 * SHORT))
         """The common buffer. The unread bytes are between `_start` and `_end`."""
-        self._start = self._end = 0
+        self._start = 0
+        self._end = 0
+
         self._parts: list[memoryview] = []
         """The received parts of a long answer. The last part may have room for more bytes."""
         self._room = memoryview(b"")
         """The free rest of the last part."""
         self._missing = 0
         """Bytes of the long answer that are not received yet."""
+
         self._waiter: asyncio.Future[None] | None = None
-        self._paused = self._ended = False
+        self._paused = False
+        self._ended = False
         self._error: BaseException | None = None
 
     def set_transport(self, transport: Any) -> None:
@@ -60,8 +64,10 @@ class AnswerReader:
             raise ValueError("readexactly size can not be less than zero")
         if self._error is not None:
             raise self._error
+
         if count > max(SHORT, self._end - self._start):
             return await self._read_long(count)
+
         while self._end - self._start < count:
             if self._is_over:
                 raise self._cut_off(self._consume(self._end - self._start), count)
@@ -70,17 +76,25 @@ class AnswerReader:
         return self._consume(count)
 
     async def _read_long(self, count: int) -> bytes | memoryview:
-        first = self._consume(self._end - self._start)
+        beginning = self._consume(self._end - self._start)
         self._missing = count
         try:
             self._reserve()
-            self._room[: len(first)] = first
-            self._room, self._missing = self._room[len(first) :], count - len(first)
+            self._room[: len(beginning)] = beginning
+            self._room = self._room[len(beginning) :]
+            self._missing = count - len(beginning)
             while self._missing and not self._is_over:
                 await self._wait()
-            missing, answer = self._missing, self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+            missing = self._missing
+            # One part needs no copy. Most answers have one, because a fetch is smaller than a part.
+            answer = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         finally:
-            self._parts, self._room, self._missing = [], memoryview(b""), 0
+            # A cancelled read must not leave room behind, or the next answer would go there.
+            self._parts = []
+            self._room = memoryview(b"")
+            self._missing = 0
+
         if missing:
             raise self._cut_off(bytes(answer[: count - missing]), count)
         return answer
@@ -98,17 +112,21 @@ class AnswerReader:
         return self._error or asyncio.IncompleteReadError(partial, count)
 
     def _consume(self, count: int) -> bytes:
-        start, self._start = self._start, self._start + count
-        data = bytes(self._buffer[start : self._start])
+        end = self._start + count
+        data = bytes(self._buffer[self._start : end])
+        self._start = end
+        # An empty buffer starts again at 0, so that short answers move no bytes.
         if self._start == self._end:
-            self._start = self._end = 0
+            self._start = 0
+            self._end = 0
         return data
 
     def _make_room(self) -> None:
         """Move the unread bytes to the beginning of the buffer."""
-        rest = bytes(self._buffer[self._start : self._end])
-        self._start, self._end = 0, len(rest)
-        self._buffer[: self._end] = rest
+        unread = bytes(self._buffer[self._start : self._end])
+        self._start = 0
+        self._end = len(unread)
+        self._buffer[: self._end] = unread
 
     async def _wait(self) -> None:
         if self._paused:
@@ -137,6 +155,7 @@ class AnswerReader:
                 return
         else:
             self._end += count
+            # asyncio ends a connection whose buffer has no room left, so reading pauses earlier.
             if self._end > SHORT and not self._paused:
                 self._paused = True
                 self._transport.pause_reading()
@@ -189,7 +208,9 @@ class FetchStream:
         self._rest = answer
 
     def read(self, count: int) -> bytes | memoryview:
-        data, self._rest = self._rest[:count], self._rest[count:]
+        data = self._rest[:count]
+        self._rest = self._rest[count:]
+        # aiokafka decodes short fields as texts and numbers, which need bytes.
         return data if count > SHORT else data.tobytes()
 
 
@@ -223,4 +244,6 @@ def install() -> None:
     fits = aiokafka.__version__ in TESTED_VERSIONS
     note("answers", on=fits, reason=f"aiokafka {aiokafka.__version__} is not tested with the reader of answers")
     if fits:
-        conn.AIOKafkaProtocol, conn.AIOKafkaConnection, conn.io = ReceivingProtocol, ReceivingConnection, Streams
+        conn.AIOKafkaProtocol = ReceivingProtocol
+        conn.AIOKafkaConnection = ReceivingConnection
+        conn.io = Streams

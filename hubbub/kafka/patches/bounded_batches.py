@@ -1,6 +1,6 @@
 """A bound of 64 MiB for decompressed batches in all topics. Larger and unreadable batches are skipped.
 
-aiokafka decompresses without a bound, and raises an error at each fetch of an unreadable batch. So a few forged bytes
+aiokafka decompresses without a bound. It raises an error at each fetch of an unreadable batch, so a few forged bytes
 would stop every reader at the same offset for ever.
 """
 
@@ -31,7 +31,10 @@ _reported_topics: set[str] = set()
 """The topics whose readers receive an `UnreadableBatch` for each skipped batch."""
 _BEGINNING = struct.Struct(">qiibIh")
 """The start of a batch: base offset, length of the rest, epoch, magic, checksum, attributes."""
-_OVERHEAD, _ATTRIBUTES, _COUNT, _HEADER = 12, 21, 57, 61
+_OVERHEAD = 12
+_ATTRIBUTES = 21
+_COUNT = 57
+_HEADER = 61
 _CODEC = 7
 _FEW = 32
 """The growth that is enough for nearly all batches."""
@@ -47,7 +50,9 @@ class FetchedBatches:
 
     def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
-        self._start = self._end = self._inflated = 0
+        self._start = 0
+        self._end = 0
+        self._inflated = 0
         self._part = (0, 0)
         self.current: Any = None
         self.records = 1
@@ -68,8 +73,12 @@ class FetchedBatches:
         result = walk(self._data, self._end, offset, room, checksums=checks, part=self._part)
         if (result.end, result.part) == (self._end, self._part):
             return None
-        self._end, self._part = result.end, result.part
-        self.current, self.trusted = None, True
+
+        self._end = result.end
+        self._part = result.part
+        # These batches were read without aiokafka. An earlier batch here would be skipped in their place.
+        self.current = None
+        self.trusted = True
         return RecordColumns(self._data, result.offsets, result.times, result.places, result.sizes), result.next_offset
 
     def _is_complete(self, start: int) -> bool:
@@ -92,12 +101,17 @@ class FetchedBatches:
         batch = self._parse()
         if batch is None:
             return None
+
+        start = self._end
+        self._start = start
         self._part = (0, 0)
-        start = self._start = self._end
         _, length, _, magic, _, attributes = _BEGINNING.unpack_from(self._data, start)
         self._end = start + _OVERHEAD + length
+        # Formats before 2 have no number of records in the header.
         self.records = int.from_bytes(self._data[start + _COUNT : start + _HEADER], "big") if magic > 1 else 1
-        self.current, self.trusted = batch, bool(batch.timestamp_type)
+        self.current = batch
+        self.trusted = bool(batch.timestamp_type)
+
         if magic > 1 and not attributes & _CODEC:
             return batch
         if magic > 1:
@@ -116,7 +130,9 @@ class Compressed:
     """A compressed batch that is decompressed when its records are read. Its header is that of aiokafka's batch."""
 
     def __init__(self, batch: Any, data: bytes, fill: Callable[[int], None]) -> None:
-        self._batch, self._data, self._fill = batch, data, fill
+        self._batch = batch
+        self._data = data
+        self._fill = fill
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._batch, name)
@@ -128,12 +144,14 @@ class Compressed:
         """Return the batch without compression."""
         if not self._data:
             raise CorruptRecordException("its compression is older than Kafka 0.11")
+
         try:
             records = inflate(self._batch.compression_type, self._data[_HEADER:])
         except CorruptRecordException:
             self._fill(MOST)  # decompression took the time of a large batch
             raise
         self._fill(len(records))
+
         header = bytearray(self._data[:_HEADER])
         struct.pack_into(">i", header, 8, _HEADER - _OVERHEAD + len(records))
         struct.pack_into(">h", header, _ATTRIBUTES, self._batch.attributes & ~_CODEC)
@@ -158,37 +176,44 @@ class Bounded(fetcher.PartitionRecords):  # type: ignore[misc]
                 batch = self._records.current
                 if batch is None or not self._records.is_intact():
                     raise  # damaged in transit, so aiokafka fetches it again
+
                 replacement = self._skip(batch, error)
+                # A generator that has raised an error ends, so the records after the batch need a new one.
                 self._records_iterator = self._unpack_records()
                 if self._tp.topic in _reported_topics:
                     return self._consumer_record(self._tp, _ReplacementRecord(replacement, batch))
 
     def _skip(self, batch: Any, error: Exception) -> UnreadableBatch:
         """Skip the rest of this batch, and return its replacement."""
-        first, end = max(batch.base_offset, self.next_fetch_offset), batch.next_offset
-        whole = isinstance(error, TooLarge) or first == batch.base_offset
+        start = max(batch.base_offset, self.next_fetch_offset)
+        end = batch.next_offset
+        # A batch that is too large has given no record yet, although a reader may begin inside it.
+        is_whole = isinstance(error, TooLarge) or start == batch.base_offset
         self.next_fetch_offset = end
+
         reason = "too_large" if isinstance(error, TooLarge) else "malformed"
         fault = str(error) if isinstance(error, CorruptRecordException) else "the name of a header is not UTF-8"
-        records = max(1, self._records.records if whole else end - first)
-        replacement = UnreadableBatch(
-            batch.base_offset if whole else first, records, reason, f"batch unreadable: {fault}"
-        )
+        records = max(1, self._records.records if is_whole else end - start)
+        offset = batch.base_offset if is_whole else start
+        replacement = UnreadableBatch(offset, records, reason, f"batch unreadable: {fault}")
+
         skipped[self._tp.topic] += 1
-        where = f"{self._tp.topic}, partition {self._tp.partition}, offset {replacement.first}"
-        log.error("%s: %d records are skipped: %s", where, records, replacement.detail)
+        place = f"{self._tp.topic}, partition {self._tp.partition}, offset {replacement.first}"
+        log.error("%s: %d records are skipped: %s", place, records, replacement.detail)
         return replacement
 
 
 class _ReplacementRecord:
     """The record that replaces an unreadable batch."""
 
-    key = checksum = None
+    key = None
+    checksum = None
     headers = ()
 
     def __init__(self, replacement: UnreadableBatch, batch: Any) -> None:
         self.offset = batch.next_offset - 1
-        self.timestamp, self.timestamp_type = getattr(batch, "max_timestamp", 0), batch.timestamp_type
+        self.timestamp = getattr(batch, "max_timestamp", 0)
+        self.timestamp_type = batch.timestamp_type
         self.value = replacement
 
 
@@ -197,6 +222,7 @@ def inflate(codec: int, data: bytes) -> bytes:
     try:
         if codec == DefaultRecordBatch.CODEC_SNAPPY:
             return _snappy(data)
+
         with_codec = {
             DefaultRecordBatch.CODEC_GZIP: cramjam.gzip,
             DefaultRecordBatch.CODEC_LZ4: cramjam.lz4,
@@ -210,6 +236,7 @@ def inflate(codec: int, data: bytes) -> bytes:
 
 
 def _bounded(decompress: Callable[[bytes, Any], int], data: bytes) -> bytes:
+    # Only a batch that grows more than 32 times needs the large room.
     for room in (_FEW * len(data), MOST):
         if room > MOST:
             continue
@@ -226,11 +253,14 @@ def _snappy(data: bytes) -> bytes:
     """Decompress one block, or several blocks as Java writes them. Each block has its size in front."""
     blocks = [data]
     if data.startswith(_XERIAL):
-        blocks, start = [], 16
+        blocks = []
+        start = 16
         while start < len(data):
             size = int.from_bytes(data[start : start + 4], "big")
             blocks.append(data[start + 4 : start + 4 + size])
             start += 4 + size
+
+    # Each block states its size, so a forged batch is refused before any memory is taken.
     if sum(cramjam.snappy.decompress_raw_len(block) for block in blocks) > MOST:
         raise TooLarge(f"it is larger than {MOST} bytes when decompressed")
     return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
