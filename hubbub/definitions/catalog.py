@@ -1,7 +1,7 @@
 """The catalog of definitions: how the topic `queries` stores them, and what a query file changes in it.
 
 Workers follow the topic, not the query file. A record holds one version of a definition, with all its settings and
-the values of its domain files. So a worker or an audit needs no file. Each version has a key of its own, because the
+the values of its domain files, so a worker or an audit needs no file. Each version has a key of its own, because the
 timestamp of its record decides from which pane it applies. A later copy must never replace that record.
 """
 
@@ -30,7 +30,13 @@ CORRECTION = b"correction|"
 
 Write = tuple[bytes, bytes]
 _FAULTS = (
-    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError, HubbubError),
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    RecursionError,
+    HubbubError,
     OSError,  # for a time outside of the system's calendar
 )
 """The errors of a record that holds no definition."""
@@ -148,16 +154,18 @@ class DefinitionLog:
         """The definitions of all records. The object stays the same until the next record."""
         if self._is_stale:
             self._restart()
+
         if self._cached is None:
             unreadable = (content for content in self._contents.values() if isinstance(content, UnreadableRecord))
+            # Later records change the dicts of the log, but readers keep the definitions that they have.
             self._cached = Definitions(
-                dict(self._versions),
-                self._revision,
-                tuple(unreadable),
-                self.forgotten,
-                self._first_batch,
-                dict(self._editions),
-                self.formats,
+                versions=dict(self._versions),
+                revision=self._revision,
+                unreadable=tuple(unreadable),
+                forgotten=self.forgotten,
+                first_batch=self._first_batch,
+                editions=dict(self._editions),
+                formats=self.formats,
             )
         return self._cached
 
@@ -167,16 +175,19 @@ class DefinitionLog:
         return self._before.forgotten
 
     def take(self, record: TopicRecord) -> UnreadableRecord | None:
-        """Add a record, and return it if it is unreadable. Then it only replaces the earlier record of its key."""
+        """Add a record. If it is unreadable, return it, and only remove the earlier record of its key."""
         if record.key.startswith(CORRECTION):
             return None
         self._cached = None
         if record.key == formats.KEY:
             return self._take_formats(record)
+
         self._is_stale |= self._contents.pop(record.key, None) is not None
         if record.value is None:
             return None
-        content = self._contents[record.key] = _read(record)
+
+        content = _read(record)
+        self._contents[record.key] = content
         if isinstance(content, UnreadableRecord):
             return content
         if not self._is_stale:
@@ -190,17 +201,19 @@ class DefinitionLog:
         try:
             self.formats = Formats() if record.value is None else formats.read(record.value)
         except _FAULTS as error:
-            fault = self._contents[record.key] = _unreadable(record, error)
-            return fault
+            unreadable = _unreadable(record, error)
+            self._contents[record.key] = unreadable
+            return unreadable
         return None
 
     def forget(self, retired: Mapping[bytes, str]) -> None:
         """Forget these retired definitions, except for their names."""
         # Keep the result of all records together: one forgotten version may have retired another definition.
-        now, forgotten = self.definitions, {**self.forgotten, **retired}
-        rest = {digest: versions for digest, versions in now.versions.items() if digest not in forgotten}
-        self._before = replace(now, versions=rest, unreadable=(), forgotten=forgotten)
-        self._contents = {record.key: record for record in now.unreadable}
+        definitions = self.definitions
+        forgotten = {**self.forgotten, **retired}
+        versions = {digest: versions for digest, versions in definitions.versions.items() if digest not in forgotten}
+        self._before = replace(definitions, versions=versions, unreadable=(), forgotten=forgotten)
+        self._contents = {record.key: record for record in definitions.unreadable}
         self._restart()
 
     def _restart(self) -> None:
@@ -208,9 +221,11 @@ class DefinitionLog:
         self._versions = dict(self._before.versions)
         self._active = {v.query.name: digest for digest, v in self._versions.items() if not v.newest.retired}
         """The digest of the active definition of each name. There is at most one, because it retires the others."""
-        self._revision, self._first_batch = self._before.revision, self._before.first_batch
+        self._revision = self._before.revision
+        self._first_batch = self._before.first_batch
         self._editions = dict(self._before.editions)
-        self._cached, self._is_stale = None, False
+        self._cached = None
+        self._is_stale = False
         for content in self._contents.values():
             if not isinstance(content, UnreadableRecord):
                 self._add(content)
@@ -220,22 +235,29 @@ class DefinitionLog:
         self._first_batch = content.token if self._first_batch is None else self._first_batch
         self._revision = max(self._revision, content.revision)
         self._editions[content.query.digest] = content.edition
-        query, versions = content.query, self._versions
-        before = versions.get(query.digest)
-        if before is not None and before.newest[1:] == (query, content.retired):
+
+        query = content.query
+        versions = self._versions
+        earlier = versions.get(query.digest)
+        # Workers that start together append the same version several times. Only the first copy counts.
+        if earlier is not None and earlier.newest[1:] == (query, content.retired):
             return
+
         active = self._active.get(query.name, query.digest)
-        older = None if content.retired or active == query.digest else versions[active]
-        first = 0
+        replaced = None if content.retired or active == query.digest else versions[active]
+        # The first batch of a new topic applies to all panes, because no other definition had reports before.
+        first_pane = 0
         if not content.topic_was_empty or content.token != self._first_batch:
-            skews = [each.query.skew for each in (older, before) if each is not None]
-            first = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
-        if older is not None:
-            end = -(-first // older.query.pane) * older.query.pane
-            versions[active] = older.with_version(Version(end, older.query, retired=True))
-        version = Version(first, query, content.retired)
+            skews = [known.query.skew for known in (replaced, earlier) if known is not None]
+            first_pane = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
+        if replaced is not None:
+            end = -(-first_pane // replaced.query.pane) * replaced.query.pane
+            versions[active] = replaced.with_version(Version(end, replaced.query, retired=True))
+
+        version = Version(first_pane, query, content.retired)
+        # The newest digest is the last one, so the old place must go.
         versions.pop(query.digest, None)
-        versions[query.digest] = before.with_version(version) if before else Versions((version,))
+        versions[query.digest] = earlier.with_version(version) if earlier else Versions((version,))
         if not content.retired:
             self._active[query.name] = query.digest
         elif active == query.digest:
@@ -267,36 +289,41 @@ def changes(file: File, definitions: Definitions, retire: Collection[str], token
     """
     if file.revision < definitions.revision:
         return Changes(behind=True)
+
     active = definitions.active
     queries = {name: with_active_settings(query, active.get(name)) for name, query in file.queries.items()}
-    before = definitions.editions
+    editions = definitions.editions
     conflicts = {
-        name for name in active.keys() & queries if differs_by_edition(file, queries[name], active[name], before)
+        name for name in active.keys() & queries if differs_by_edition(file, queries[name], active[name], editions)
     }
     queries |= {name: file.queries[name] for name in conflicts}
     ignored = tuple(
         sorted(name for name in retire if (name in file.queries and name not in conflicts) or name not in active)
     )
+
+    # Nothing is written if any query would end by mistake. The message names all of them at once.
     missing = tuple(sorted(name for name in active if name not in file.queries and name not in retire))
     if missing:
         return Changes(missing=missing, ignored=ignored)
     edition_lines = {name: lines_that_keep(active[name]) for name in sorted(conflicts - set(retire))}
     if edition_lines:
         return Changes(edition_lines=edition_lines, ignored=ignored)
-    group_faults = {name: fault for name, query in queries.items() if (fault := _group_fault(query, definitions))}
+    faults = {name: _group_fault(query, definitions) for name, query in queries.items()}
+    group_faults = {name: fault for name, fault in faults.items() if fault is not None}
     if group_faults:
         return Changes(group_faults=group_faults, ignored=ignored)
+
     versions = [(query, False) for query in queries.values() if active.get(query.name) != query]
     versions += [(query, True) for name, query in active.items() if name in retire and name not in file.queries]
-    common = {"revision": file.revision, "founds": definitions.first_batch is None, "edition": file.edition}
-    writes = [_write(query, token, {"retired": retires, **common}) for query, retires in versions]
+    members = {"revision": file.revision, "founds": definitions.first_batch is None, "edition": file.edition}
+    writes = [_write(query, token, {"retired": retires, **members}) for query, retires in versions]
     return Changes(writes, ignored=ignored)
 
 
 def _group_fault(query: Query, definitions: Definitions) -> str | None:
     """Return why the groups of a query do not continue those of the same digest, or None if they do."""
-    before = definitions.queries.get(query.digest)
-    return None if before is None else change_fault(before.groups, query.groups)
+    known = definitions.queries.get(query.digest)
+    return None if known is None else change_fault(known.groups, query.groups)
 
 
 def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:
@@ -321,6 +348,7 @@ def _read_content(record: TopicRecord) -> _Content:
     """Return the content of a record. If the record cannot be read, raise any error."""
     digest_text, _, token = record.key.decode("ascii").partition("|")
     digest = bytes.fromhex(digest_text)
+
     content = json.loads(record.value or b"")
     query = _query(content["query"], content["definition"], digest)
     retired = content["retired"]
@@ -328,7 +356,10 @@ def _read_content(record: TopicRecord) -> _Content:
         raise TypeError("retired must be true or false")
     if not token.startswith("v"):
         raise ValueError("the key does not name a version of a definition")
-    revision, topic_was_empty = content.get("revision", 0), content.get("founds", False)
+
+    # Records of older releases lack these members.
+    revision = content.get("revision", 0)
+    topic_was_empty = content.get("founds", False)
     edition = content.get("edition", EDITION)
     if type(revision) is not int or type(edition) is not int or type(topic_was_empty) is not bool:
         raise TypeError("revision and edition must be whole numbers, and founds true or false")
