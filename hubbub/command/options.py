@@ -134,11 +134,15 @@ def parser_of(command: str, description: str) -> argparse.ArgumentParser:
 
 def add_kafka(parser: argparse.ArgumentParser, *, embedded: bool = False) -> None:
     """Add the options of Kafka's address. `embedded` adds the option for the kind of broker."""
-    servers, prefix = os.environ.get("HUBBUB_KAFKA") or SERVERS, os.environ.get("HUBBUB_PREFIX", PREFIX)
+    servers = os.environ.get("HUBBUB_KAFKA") or SERVERS
     address = f"brokers of Kafka (HUBBUB_KAFKA; default: {SERVERS})"
     parser.add_argument("--kafka", type=parsed(parse_servers), default=servers, metavar="HOST:PORT", help=address)
+
+    # An empty prefix is a choice, unlike an empty address.
+    prefix = os.environ.get("HUBBUB_PREFIX", PREFIX)
     naming = f"prefix of the names of topics and of the consumer group (HUBBUB_PREFIX; default: {PREFIX})"
     parser.add_argument("--prefix", type=parsed(parse_prefix), default=prefix, metavar="P", help=naming)
+
     if embedded:
         tansu = "use the embedded broker, Tansu (HUBBUB_EMBEDDED=1)"
         default = flag(parser, "HUBBUB_EMBEDDED")
@@ -161,8 +165,11 @@ def add_queries(parser: argparse.ArgumentParser) -> None:
 
 def add_address(parser: argparse.ArgumentParser, default: int, of: str) -> None:
     """Add the options of the address on which a command serves HTTP."""
-    host, number = os.environ.get("HUBBUB_HOST") or "127.0.0.1", os.environ.get("HUBBUB_PORT") or str(default)
+    # Other machines reach a server only if the operator says so.
+    host = os.environ.get("HUBBUB_HOST") or "127.0.0.1"
     parser.add_argument("--host", default=host, metavar="H", help=f"host of {of} (HUBBUB_HOST; default: 127.0.0.1)")
+
+    number = os.environ.get("HUBBUB_PORT") or str(default)
     purpose = f"port of {of} (HUBBUB_PORT; default: {default}; 0: any free port, which is printed)"
     parser.add_argument("--port", type=port, default=number, metavar="N", help=purpose)
 
@@ -192,6 +199,7 @@ def frame_size(text: str) -> int:
 def selected_query(options: argparse.Namespace) -> Query:
     """Return the query of `--query`, or the only query of the file."""
     queries = load(options.queries)
+
     if options.query is None and len(queries) == 1:
         return next(iter(queries.values()))
     if options.query not in queries:
@@ -208,13 +216,18 @@ def run(command: str, work: Callable[[], int | None]) -> int:
         reason = _first_error(error)
         reason = access_refusal(command, reason) or reason
         if isinstance(reason, HubbubError):
-            code, text = reason.exit_code, f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
+            code = reason.exit_code
+            text = f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
         elif isinstance(reason, (TimeoutError, *_kafka_errors(*_SILENT))):
-            code, text = 3, f"Kafka does not answer: {reason!r}"
+            code = 3
+            text = f"Kafka does not answer: {reason!r}"
         elif isinstance(reason, _kafka_errors("KafkaError")):
-            code, text = 1, f"Kafka refused: {reason}"
+            code = 1
+            text = f"Kafka refused: {reason}"
         else:
+            # An unknown error is a fault of hubbub, and its traceback is needed.
             raise
+
     sys.stderr.write("".join(f"hubbub {command}: {line}\n" for line in text.splitlines()))
     return code
 

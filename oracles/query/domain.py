@@ -47,9 +47,9 @@ class Domain:
     """Coding of unknown strings, or None if the values are listed. The size is then the number of cells."""
 
     @classmethod
-    def of_pair(cls, first: "Domain", second: "Domain") -> "Domain":
-        """Return the domain of all pairs, ordered by the first value and then by the second."""
-        return cls(None, first.size * second.size, False, parts=(first, second))
+    def of_pair(cls, left: "Domain", right: "Domain") -> "Domain":
+        """Return the domain of all pairs, ordered by the left value and then by the right one."""
+        return cls(None, left.size * right.size, False, parts=(left, right))
 
     @classmethod
     def of_strings(cls, discovery: Discovery) -> "Domain":
@@ -95,8 +95,8 @@ class Domain:
 
     def pair(self, position: int) -> list[str]:
         """Return the two values of the pair at `position`."""
-        first, second = self._two
-        return [first.name(position // second.size), second.name(position % second.size)]
+        left, right = self._two
+        return [left.name(position // right.size), right.name(position % right.size)]
 
     @property
     def _two(self) -> tuple["Domain", "Domain"]:
@@ -138,10 +138,13 @@ class Domain:
             return _bin(self.scale, value)
         if self.parts is not None:
             return self._find_pair(value)
+
         if value == OTHER and self.other:
             return self.size - 1
         if self.values is not None:
             return self._positions.get(composed(value)) if isinstance(value, str) else None
+
+        # A text such as "007" or "+7" is no name of a position, although int() reads it.
         number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
         return number if type(number) is int and 0 <= number < self.named else None
 
@@ -153,8 +156,8 @@ class Domain:
                 return None
         if not isinstance(value, list | tuple) or len(value) != 2:
             return None
-        first, second = (domain.find(each) for domain, each in zip(self._two, value, strict=True))
-        return None if first is None or second is None else first * self._two[1].size + second
+        left, right = (domain.find(name) for domain, name in zip(self._two, value, strict=True))
+        return None if left is None or right is None else left * self._two[1].size + right
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -220,9 +223,11 @@ def _numbers(value: dict[str, Any], at: Place, other: bool | None) -> Domain:
             raise (at / end).error("is missing; numbers need both ends, low and high")
     if other:
         raise at.error("must not be numbers if other = true: a number beyond an end counts in the bin at that end")
+
     bins = _BINS(keys.get("bins", BINS_BY_DEFAULT), at / "bins")
     kind = _SCALE(keys.get("scale", LINEAR), at / "scale")
     unit = _UNIT(keys["unit"], at / "unit") if "unit" in keys else None
+
     try:
         scale = Scale(_FINITE(keys["low"], at / "low"), _FINITE(keys["high"], at / "high"), bins, kind)
     except ParameterError as error:
@@ -237,6 +242,7 @@ def read_domain(value: object, at: Place, folder: Path | None, other: bool | Non
         raise at.error("must not be unknown strings: they are the only answer of their query, under the key domain")
     if isinstance(value, dict) and {"low", "high"} & value.keys():
         return _numbers(value, at, other)
+
     if isinstance(value, list):
         values = several(value, at, _VALUE)
     elif isinstance(value, dict):
@@ -244,9 +250,12 @@ def read_domain(value: object, at: Place, folder: Path | None, other: bool | Non
         if folder is None:
             raise at.error(f"must list its values: a file is not allowed here, got {shown(name)}")
         values = _file(name, at / "file", folder)
-    same = None if values is None or folder is None else repeated([composed(value) for value in values])
-    if values is not None and same is not None:
-        raise at.error(f"must have values that differ in Unicode's normal form C too, got {values[same]!a} twice")
+
+    # Definitions in a topic can be older than this check.
+    repeat = None if values is None or folder is None else repeated([composed(value) for value in values])
+    if values is not None and repeat is not None:
+        raise at.error(f"must have values that differ in Unicode's normal form C too, got {values[repeat]!a} twice")
+
     count = _SIZE(value, at) if values is None else len(values)
     other = values is not None if other is None else other
     if not 2 <= count + other <= MAX_SIZE:
@@ -258,19 +267,22 @@ def _file(name: Any, at: Place, folder: Path) -> tuple[str, ...]:
     """Return the lines of a domain file. Its path is relative to the query file."""
     if not isinstance(name, str):
         raise at.error(f"must be the path of a text file with one value a line, got {shown(name)}")
+
+    # Files of other systems end their lines with a carriage return too.
     lines = [line.removesuffix("\r") for line in read_text(folder / name, at, f"{name} ").split("\n")]
     if not lines[-1]:
         lines.pop()
     if not lines:
         raise at.error(f"{name} must have one value a line, got no line")
+
     for index, line in enumerate(lines):
         if not _nameable(line):
             raise at.error(f"{name}, line {index + 1}: must be {_VALUE.valid}, got {shown(line)}")
-    again = repeated(lines)
-    if again is not None:
-        first = lines.index(lines[again]) + 1
+    repeat = repeated(lines)
+    if repeat is not None:
+        earlier_line = lines.index(lines[repeat]) + 1
         raise at.error(
-            f"{name}, line {again + 1}: every line must differ, got {shown(lines[again])} as in line {first}"
+            f"{name}, line {repeat + 1}: every line must differ, got {shown(lines[repeat])} as in line {earlier_line}"
         )
     return tuple(lines)
 
@@ -290,17 +302,20 @@ def ranges_of(value: object, at: Place, domain: Domain) -> Ranges:
         if value:
             raise at.error("must be absent: ranges are for numbers, and sets for values")
         return ()
+
     ranges = {}
     for name, ends in table(value, at).items():
         if quantile_of(name) is not None:
             raise (at / name).error("must not be the name of a quantile, because alerts name both")
         if not isinstance(ends, list) or len(ends) != 2:
             raise (at / name).error(f"must be a list of two numbers, from and to; got {shown(ends)}")
-        start, end = (_FINITE(each, at / name) for each in ends)
+
+        start, end = (_FINITE(number, at / name) for number in ends)
         if start >= end:
             raise (at / name).error(f"must begin below its end, got {shown(ends)}")
-        first, last = domain.scale.bounds(start, end)
-        if first >= last:
+        # Records count whole bins only, so a range inside one bin would always be empty.
+        first_bin, end_bin = domain.scale.bounds(start, end)
+        if first_bin >= end_bin:
             raise (at / name).error(f"must hold a whole bin, got {shown(ends)}; use ends that are further apart")
         ranges[name] = (start, end)
     return tuple((name, ranges[name]) for name in sorted(ranges))
