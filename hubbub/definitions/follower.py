@@ -1,7 +1,7 @@
 """The follower of the topic `queries`: it reads all definitions at the start, and new ones when they appear.
 
-A version applies to no report that is logged less than MARGIN seconds after it. So if a worker has read the topic to
-its end, it may count the reports that were logged until then and a little later. `cover` waits for that.
+A version applies to no report that is logged less than MARGIN seconds after it. If a worker has read the topic to its
+end, it may therefore count the reports that were logged until then and a little later. `cover` waits for that.
 """
 
 import asyncio
@@ -26,15 +26,17 @@ log = logging.getLogger(__name__)
 LARGEST = 64 << 20
 """Bytes of the largest definition."""
 SLICE = 0.02
-"""Seconds of taking records. Then the event loop turns."""
+"""Seconds of taking records until the event loop turns."""
 PAUSE = 0.5
 """Seconds between two reads of the topic."""
 AHEAD = 1.0
 """Seconds after a read whose reports may be counted. Less than MARGIN, because the brokers' clocks differ a little."""
 PATIENCE = 10.0
 """Seconds for one read of the topic."""
-WAIT_MS, INEXACT_WAIT_MS = 100, 20
-"""Milliseconds that one poll waits for records: with an exact end of the topic, and without."""
+WAIT_MS = 100
+"""Milliseconds that one poll waits for records, if the end of the topic is exact."""
+INEXACT_WAIT_MS = 20
+"""Milliseconds that one poll waits if the end is inexact. Each read ends with such a wait, so it is short."""
 _BROKER_ERRORS = KafkaError, TimeoutError, OSError
 
 
@@ -46,14 +48,18 @@ class Follower:
         """The definitions of all records that are taken. They apply once a read is complete."""
         self.definitions = self._log.definitions
         self.on_change: list[Callable[[Definitions], None]] = []
-        self._kafka, self._dialect = kafka, kafka.dialect
+
+        self._kafka = kafka
+        self._dialect = kafka.dialect
         self._tp = TopicPartition(kafka.topic(QUERIES), 0)
         self._pending: deque[TopicRecord] = deque()
         """Records from the topic that are not taken yet. They survive a broker that stops answering."""
         self._unreadable: set[catalog.UnreadableRecord] = set()
+
         self._turn = asyncio.Lock()
         self._waiting = asyncio.Lock()
         """Held by the caller that reads for all callers that wait."""
+
         self._newest_report = 0
         """The newest timestamp of all reports that were read, in milliseconds."""
         self._covered = 0
@@ -81,7 +87,9 @@ class Follower:
     async def read(self) -> None:
         """Read the topic up to its present end."""
         async with self._turn:
-            newest_report, start = self._newest_report, time.monotonic()
+            # Both are noted before the end is asked for. What comes meanwhile may not be in this read.
+            newest_report = self._newest_report
+            start = time.monotonic()
             async with asyncio.timeout(PATIENCE):
                 end = (await self._consumer.end_offsets([self._tp]))[self._tp]
                 while True:
@@ -93,6 +101,7 @@ class Follower:
                         await self._restart()
                     elif not batch and await self._consumer.position(self._tp) >= end:
                         break
+
             await self._take_pending()
             self._read_at = start
             self._covered = max(self._covered, newest_report + int(1000 * AHEAD))
@@ -130,6 +139,7 @@ class Follower:
             batch = (await self._consumer.getmany(self._tp, timeout_ms=timeout)).get(self._tp, [])
         finally:
             self._pause()
+
         records = [TopicRecord(record.key or b"", record.value, record.timestamp) for record in batch]
         for record in records:
             if record.key.startswith(catalog.CORRECTION):
@@ -147,7 +157,7 @@ class Follower:
             self._consumer.pause(self._tp)
 
     async def _take_pending(self) -> None:
-        """Take the pending records, in slices between which the event loop turns. Then apply the definitions."""
+        """Take the pending records in slices between which the event loop turns, and apply the definitions."""
         end = time.monotonic() + SLICE
         while self._pending:
             self._log.take(self._pending.popleft())
@@ -160,15 +170,18 @@ class Follower:
     def _apply(self) -> None:
         """Apply the definitions that were read, and tell the listeners."""
         self.definitions = self._log.definitions
-        if unreadable := [each for each in self.definitions.unreadable if each not in self._unreadable]:
-            faults = few([f"{each.key!r} ({each.fault})" for each in unreadable])
+        # The same record is unreadable at each read, so only new ones are logged.
+        unreadable = [record for record in self.definitions.unreadable if record not in self._unreadable]
+        if unreadable:
+            faults = few([f"{record.key!r} ({record.fault})" for record in unreadable])
             log.error("unreadable records of the topic queries are skipped (%d): %s", len(unreadable), faults)
         self._unreadable = set(self.definitions.unreadable)
+
         for listener in self.on_change:
             listener(self.definitions)
 
     async def cover(self, time_ms: int, newest_ms: int = 0) -> None:
-        """Wait until all definitions are read that apply to reports logged until `time_ms`. Then they may be counted.
+        """Wait until reports that were logged until `time_ms` may be counted, because their definitions are read.
 
         `newest_ms` is the newest time of all reports that were read. One read then covers all reports until there.
         """
@@ -183,9 +196,9 @@ class Follower:
 
     async def within(self, seconds: float) -> None:
         """Wait until a complete read has begun no earlier than this many seconds ago."""
-        since = time.monotonic() - seconds
-        while self._read_at < since:
-            await self._read_again(lambda: self._read_at >= since)
+        threshold = time.monotonic() - seconds
+        while self._read_at < threshold:
+            await self._read_again(lambda: self._read_at >= threshold)
 
     async def _read_again(self, is_enough: Callable[[], bool] = lambda: False) -> None:
         """Read the topic, unless another caller's read is enough by the time of our turn."""
@@ -195,6 +208,7 @@ class Follower:
                     return
                 await self.read()
         except _BROKER_ERRORS as error:
+            # A broker can be absent for hours. One line tells it, and one its return.
             if not self._silent:
                 log.warning("the topic queries cannot be read, so nothing is counted until it can: %r", error)
             self._silent = True
@@ -211,7 +225,7 @@ class Follower:
             await self._read_again()
 
     async def append(self, writes: Sequence[Write]) -> None:
-        """Append records as one batch, so that the topic gets all of them or none. Then read them."""
+        """Append records as one batch, so that the topic gets all of them or none, and read them."""
         size = sum(len(key) + len(value) + 1000 for key, value in writes)
         producer = AIOKafkaProducer(
             **client_arguments(self._kafka),
@@ -221,11 +235,14 @@ class Follower:
             max_batch_size=size,
         )
         async with started(producer, self._kafka):
-            batch, now = producer.create_batch(), time.time_ns() // 1_000_000
+            batch = producer.create_batch()
+            # The embedded broker keeps this timestamp. Kafka replaces it by its own.
+            timestamp = time.time_ns() // 1_000_000
             for key, value in writes:
-                if batch.append(key=key, value=value, timestamp=now) is None:
+                if batch.append(key=key, value=value, timestamp=timestamp) is None:
                     raise ValueError(f"{size} bytes of definitions do not fit into one batch")
             await (await producer.send_batch(batch, self._tp.topic, partition=0))
+
         await self.read()
 
 

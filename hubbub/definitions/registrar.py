@@ -48,7 +48,9 @@ class Registrar:
 
     async def register(self, file: File, retire: Collection[str] = ()) -> None:
         """Append the changes of the file. If it would end a query, raise DefinitionsError and append nothing."""
-        self._paths, self._state = file.paths, _state(file.paths)
+        self._paths = file.paths
+        self._state = _state(file.paths)
+
         result = changes(file, self._follower.definitions, retire, secrets.token_hex(8))
         self.behind = result.behind
         for name in result.ignored:
@@ -56,12 +58,14 @@ class Registrar:
         if result.behind:
             revisions = {"revision": file.revision, "newer": self._follower.definitions.revision}
             log.warning("%s has an older revision than the topic, so it is ignored", self._path, extra=revisions)
+
         if result.missing:
             raise DefinitionsError(_missing_text(self._path, result.missing))
         if result.edition_lines:
             raise DefinitionsError(edition_text(self._path, file.edition, result.edition_lines))
         if result.group_faults:
             raise DefinitionsError(_groups_text(self._path, result.group_faults))
+
         if result.writes:
             await self._follower.append(result.writes)
             log.info("definitions appended", extra={"queries": len(result.writes), "revision": file.revision})
@@ -74,8 +78,11 @@ class Registrar:
                     await self._changed.wait()
             if not self._changed.is_set() and _state(self._paths) == self._state:
                 continue
+
+            # Cleared before the file is read, so a `reload` meanwhile is not lost.
             self._changed.clear()
             try:
+                # Large domain files take seconds, and the event loop must answer brokers meanwhile.
                 file = await asyncio.to_thread(load_file, self._path)
                 await self.register(file)
                 self.refused = False
@@ -85,7 +92,10 @@ class Registrar:
                     await asyncio.sleep(PAUSE)
                     self._changed.set()
                     continue
-                self.refused, self._state = True, _state(self._paths)
+
+                self.refused = True
+                # The state is noted, or the same fault would be logged every two seconds.
+                self._state = _state(self._paths)
                 log.error("query file rejected, keeping the previous definitions: %s", error)  # noqa: TRY400 - the fault is in a file
 
 
@@ -101,10 +111,10 @@ def _missing_text(path: Path, names: Sequence[str]) -> str:
 
 def _groups_text(path: Path, faults: Mapping[str, str]) -> str:
     """Return the message about queries whose groups cannot change as the file asks."""
-    each = "; ".join(f"queries.{name}: {fault}" for name, fault in list(faults.items())[:MOST])
+    text = "; ".join(f"queries.{name}: {fault}" for name, fault in list(faults.items())[:MOST])
     more = " and so on" if len(faults) > MOST else ""
     return (
-        f"{path}: {each}{more}. Reports name their group by its position in the list. "
+        f"{path}: {text}{more}. Reports name their group by its position in the list. "
         "To use other groups, give the query another name"
     )
 
