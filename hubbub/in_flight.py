@@ -35,6 +35,7 @@ class InFlight:
         """The reason of the last failure, until a record is acknowledged."""
         self.progress = 0.0
         """The time of the last acknowledgement or failure, by the loop's clock."""
+
         self._most = most
         self._others = others
         self._least = least
@@ -61,6 +62,7 @@ class InFlight:
         """Count a record until its future is done. Several records may share a future."""
         if size < self._least:
             return
+
         send = self._sends.get(ack)
         if send is None:
             send = _Send(0, 0, asyncio.get_running_loop().time())
@@ -77,8 +79,8 @@ class InFlight:
         """Wait until all present records are done, and return the number of reports that are not after `seconds`."""
         if not self._sends:
             return 0
-        _, late = await asyncio.wait(set(self._sends), timeout=seconds)
-        return sum(self._sends[ack].reports for ack in late)
+        _, pending = await asyncio.wait(set(self._sends), timeout=seconds)
+        return sum(self._sends[ack].reports for ack in pending)
 
     async def cancel(self) -> bool:
         """Cancel all records and wait for their ends. Return whether there was a record."""
@@ -91,7 +93,8 @@ class InFlight:
 
     def take_refused(self) -> int:
         """Return the number of refused reports since the last call."""
-        reports, self.refused = self.refused, 0
+        reports = self.refused
+        self.refused = 0
         return reports
 
     @property
@@ -109,14 +112,17 @@ class InFlight:
         if error is not None:
             self.refused += send.reports
             self.trouble = error
+        # Nobody has taken the refused reports yet, so their reason must stay.
         elif not self.refused:
             self.trouble = None
         self._release(send.size)
 
     async def _reserve(self, size: int, seconds: float | None) -> None:
+        # A small record must not overtake one that waits, or a large one would wait for ever.
         if not self._waiting and self._fits(size):
             self.bytes += size
             return
+
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
         try:
@@ -140,4 +146,5 @@ class InFlight:
 
     def _fits(self, size: int) -> bool:
         total = self.bytes + self._others()
+        # A record above the limit goes if nothing else is in flight, because it never fits otherwise.
         return total == 0 or total + size <= self._most

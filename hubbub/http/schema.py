@@ -37,16 +37,18 @@ def schema(kind: Any) -> Schema:
     >>> schema(Chance)
     {'type': ['number', 'null'], 'minimum': 0, 'maximum': 1}
     """
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     if origin is Annotated:
         return {**schema(arguments[0]), **arguments[1]}
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in _UNIONS:
-        parts = [schema(each) for each in arguments]
+        parts = [schema(argument) for argument in arguments]
         if all(part.keys() == {"type"} for part in parts):
             return {"type": [part["type"] for part in parts]}
         return {"anyOf": parts}
+
     if isinstance(kind, type) and is_dataclass(kind):
         members = {json_name(name): schema(hint) for name, hint in _members(kind).items()}
         return {"type": "object", "properties": members, "required": sorted(members), "additionalProperties": False}
@@ -63,12 +65,14 @@ def read(kind: type[_Value], data: Any) -> _Value:
 
 def _reader(kind: Any) -> _Reader:
     """Return the function that reads a type. Each class has one, because a record may have thousands of values."""
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     if origin is Annotated:
         return _bounded_reader(_reader(arguments[0]), arguments[1])
     if origin in _UNIONS:
-        reader = _reader(next(each for each in arguments if each is not NoneType))
-        return lambda data, where: None if data is None else reader(data, where)
+        reader = _reader(next(argument for argument in arguments if argument is not NoneType))
+        return lambda data, place: None if data is None else reader(data, place)
+
     if isinstance(kind, type) and is_dataclass(kind):
         return _class_reader(kind)
     if origin is Literal:
@@ -83,11 +87,11 @@ def _class_reader(kind: Any) -> _Reader:
     readers = {json_name(name): _reader(hint) for name, hint in _members(kind).items()}
     names = {json_name(name): name for name in _members(kind)}
 
-    def read_members(data: Any, where: str) -> Any:
-        _check(isinstance(data, dict), where, "an object")
+    def read_members(data: Any, place: str) -> Any:
+        _check(isinstance(data, dict), place, "an object")
         missing = readers.keys() - data.keys()
-        _check(not missing, where, f"an object with {', '.join(sorted(missing))}")
-        return kind(**{names[key]: reader(data[key], f"{where}.{key}") for key, reader in readers.items()})
+        _check(not missing, place, f"an object with {', '.join(sorted(missing))}")
+        return kind(**{names[key]: reader(data[key], f"{place}.{key}") for key, reader in readers.items()})
 
     return read_members
 
@@ -104,34 +108,36 @@ def json_name(name: str) -> str:
 def _list_reader(kind: Any) -> _Reader:
     reader = _reader(kind)
 
-    def read_list(data: Any, where: str) -> list[Any]:
-        _check(isinstance(data, list), where, "a list")
+    def read_list(data: Any, place: str) -> list[Any]:
+        _check(isinstance(data, list), place, "a list")
+        # Lists of texts are long, so one look at the types replaces a call for each.
         if kind is str:
-            _check(set(map(type, data)) <= {str}, where, "a list of texts")
+            _check(set(map(type, data)) <= {str}, place, "a list of texts")
             return list(data)
-        return [reader(each, where) for each in data]
+        return [reader(item, place) for item in data]
 
     return read_list
 
 
 def _word_reader(words: tuple[Any, ...]) -> _Reader:
-    def read_word(data: Any, where: str) -> Any:
-        _check(isinstance(data, type(words[0])) and data in words, where, f"one of {words}")
+    def read_word(data: Any, place: str) -> Any:
+        _check(isinstance(data, type(words[0])) and data in words, place, f"one of {words}")
         return data
 
     return read_word
 
 
 def _type_reader(kind: Any) -> _Reader:
-    def read_type(data: Any, where: str) -> Any:
-        _check(type(data) is kind, where, f"of type {kind}")
+    def read_type(data: Any, place: str) -> Any:
+        # An isinstance would take True for a whole number.
+        _check(type(data) is kind, place, f"of type {kind}")
         return data
 
     return read_type
 
 
-def _number(data: Any, where: str) -> float:
-    _check(type(data) in (int, float) and math.isfinite(data), where, "a number")
+def _number(data: Any, place: str) -> float:
+    _check(type(data) in (int, float) and math.isfinite(data), place, "a number")
     return float(data)
 
 
@@ -139,23 +145,23 @@ def _bounded_reader(reader: _Reader, limits: Schema) -> _Reader:
     low, high = (next((limits[key] for key in keys if key in limits), end) for keys, end in _LIMITS)
     pattern = re.compile(limits.get("pattern", ""))
 
-    def read_bounded(data: Any, where: str) -> Any:
-        value = reader(data, where)
+    def read_bounded(data: Any, place: str) -> Any:
+        value = reader(data, place)
         if value is not None:
             size = len(value) if isinstance(value, str | list) else value
-            _check(low <= size <= high, where, f"from {low} to {high}")
-            _check(not isinstance(value, str) or pattern.search(value) is not None, where, "of its pattern")
+            _check(low <= size <= high, place, f"from {low} to {high}")
+            _check(not isinstance(value, str) or pattern.search(value) is not None, place, "of its pattern")
         return value
 
     return read_bounded
 
 
-def _check(holds: bool, where: str, what: str) -> None:
+def _check(holds: bool, place: str, what: str) -> None:
     if not holds:
-        raise ReportError(f"{where} must be {what}")
+        raise ReportError(f"{place} must be {what}")
 
 
 @cache
 def _members(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
-    return {each.name: hints[each.name] for each in fields(kind)}
+    return {field.name: hints[field.name] for field in fields(kind)}

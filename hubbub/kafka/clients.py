@@ -1,6 +1,6 @@
 """Clients of Kafka: their common arguments, their start and stop, and the numbers of partitions.
 
-Commands that need no Kafka import this module too. So aiokafka and asyncio are imported where they are used.
+Commands that need no Kafka import this module too, so aiokafka and asyncio are imported where they are used.
 """
 
 import re
@@ -46,6 +46,7 @@ async def started(client: _Client, kafka: Kafka, seconds: float = PATIENCE) -> A
     from aiokafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError
 
     losses = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+    # Clients of aiokafka share no class, but all have `start`.
     anything: Any = client
     try:
         with _logged_reasons() as reasons:
@@ -95,11 +96,12 @@ async def partitions(kafka: Kafka, *names: str, optional: Collection[str] = ()) 
 
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         counts = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
-    missing = [topic for name in names if not counts.get(topic := kafka.topic(name))]
+
+    missing = [kafka.topic(name) for name in names if not counts.get(kafka.topic(name))]
     if missing:
         raise TopicMissing(*missing)
-    names = (*names, *(name for name in optional if counts.get(kafka.topic(name))))
-    return {name: counts[kafka.topic(name)] for name in names}
+    present = [name for name in optional if counts.get(kafka.topic(name))]
+    return {name: counts[kafka.topic(name)] for name in (*names, *present)}
 
 
 def unreachable(kafka: Kafka, error: BaseException, reasons: list[str] | None = None) -> KafkaUnreachable:
@@ -118,10 +120,12 @@ def _logged_reasons() -> Iterator[list[str]]:
 
     class Collector(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if failure := _FAILURE.match(record.getMessage()):
+            failure = _FAILURE.match(record.getMessage())
+            if failure:
                 reasons.append(failure[1] if failure[2] else f"{failure[1]}no answer")
 
-    collector, log = Collector(), logging.getLogger("aiokafka")
+    collector = Collector()
+    log = logging.getLogger("aiokafka")
     log.addHandler(collector)
     try:
         yield reasons

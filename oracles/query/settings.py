@@ -46,10 +46,10 @@ def shown(value: object) -> str:
 
 def nearest(word: str, words: Collection[str]) -> str:
     """Return a hint: the most similar of `words`, or all of them."""
-    import difflib
+    import difflib  # only errors need it, and it takes milliseconds
 
-    near = difflib.get_close_matches(word, words, 1)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(words))}"
+    matches = difflib.get_close_matches(word, words, 1)
+    return f"did you mean {matches[0]!r}?" if matches else f"choose from {', '.join(sorted(words))}"
 
 
 @dataclass(frozen=True)
@@ -147,19 +147,19 @@ def several(value: object, at: Place, rule: Rule) -> tuple[Any, ...]:
     if not isinstance(value, list) or not value:
         raise at.error(f"must be a list of one or more, each {rule.valid}; got {shown(value)}")
     items = tuple(rule(item, at) for item in value)
-    again = repeated(items)
-    if again is not None:
-        raise at.error(f"must be a list without repeats, got {shown(value[again])} twice")
+    repeat = repeated(items)
+    if repeat is not None:
+        raise at.error(f"must be a list without repeats, got {shown(value[repeat])} twice")
     return items
 
 
 def repeated(items: Sequence[Hashable]) -> int | None:
     """Return the index of the first item that occurs earlier in the list, or None."""
-    earlier: set[Hashable] = set()
+    earlier_items: set[Hashable] = set()
     for index, item in enumerate(items):
-        if item in earlier:
+        if item in earlier_items:
             return index
-        earlier.add(item)
+        earlier_items.add(item)
     return None
 
 
@@ -248,15 +248,13 @@ def read_quantiles(value: object, at: Place) -> tuple[float, ...]:
 def read_limits(value: object, at: Place, scale: Scale) -> tuple[tuple[float, float], ...]:
     """Return the limits of a table such as { p95 = 2000 }, by quantile."""
     limits = []
-    within = number(f"from {scale.low:g} to {scale.high:g}, the scale", lambda value: scale.low <= value <= scale.high)
+    rule = number(f"within the scale, from {scale.low:g} to {scale.high:g}", lambda x: scale.low <= x <= scale.high)
     for name, limit in table(value, at).items():
         share = quantile_of(name)
         if share is None:
             raise (at / name).error('must be the name of a quantile, such as "p95" or "p99.9"')
-        within = number(
-            f"within the scale, from {scale.low:g} to {scale.high:g}", lambda x: scale.low <= x <= scale.high
-        )
-        limits.append((share, within(limit, at / name)))
+        limits.append((share, rule(limit, at / name)))
+
     if not limits:
         raise at.error("must be a table such as { p95 = 2000 } for numbers")
     return tuple(sorted(limits))
