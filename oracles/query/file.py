@@ -44,13 +44,13 @@ def load(path: str | PathLike[str]) -> dict[str, Query]:
 
 def load_file(path: str | PathLike[str], edition: int | None = None) -> File:
     """Return a query file with its settings outside the queries. `edition` replaces that of the file."""
-    at = Place(fspath(path))
-    mapping = read_toml(Path(path), at)
+    place = Place(fspath(path))
+    mapping = read_toml(Path(path), place)
     if edition is not None:
         mapping["edition"] = edition
     folder = Path(path).parent
-    queries = parse(mapping, at.file, folder)
-    revision = _REVISION(mapping.get("revision", 0), at / "revision")
+    queries = parse(mapping, place.file, folder)
+    revision = _REVISION(mapping.get("revision", 0), place / "revision")
     paths = (Path(path), *(folder / name for name in _named_files(mapping["queries"])))
     return File(queries, revision, paths, mapping.get("edition", EDITION))
 
@@ -70,26 +70,26 @@ def parse(
     Definitions that are `standing` are already active, so settings that would silence clients are not refused.
     Without a folder a domain may name no file.
     """
-    at = Place(where)
-    keys = table(dict(mapping), at, ("edition", "revision", "queries"))
-    edition = _EDITION(keys.get("edition", EDITION), at / "edition")
-    queries = table(keys.get("queries", {}), at / "queries")
+    place = Place(where)
+    keys = table(dict(mapping), place, ("edition", "revision", "queries"))
+    edition = _EDITION(keys.get("edition", EDITION), place / "edition")
+    queries = table(keys.get("queries", {}), place / "queries")
     if not queries:
-        raise (at / "queries").error("must be one or more tables [queries.NAME], got none")
+        raise (place / "queries").error("must be one or more tables [queries.NAME], got none")
     within = None if folder is None else Path(folder)
     return {
-        name: _query(name, value, at / "queries" / name, within, edition, standing=standing)
+        name: _query(name, value, place / "queries" / name, within, edition, standing=standing)
         for name, value in queries.items()
     }
 
 
-def _query(name: str, value: object, at: Place, folder: Path | None, edition: int, *, standing: bool) -> Query:
-    draft = Draft(_table(value, at), at, folder, edition, standing)
+def _query(name: str, value: object, place: Place, folder: Path | None, edition: int, *, standing: bool) -> Query:
+    draft = Draft(_table(value, place), place, folder, edition, standing)
     read_keys(draft)
     selection: Selection = draft["oracle"]
     _check_size(draft)
     if draft["answers"] == "life" and not standing:
-        check_lifetime(selection.oracle, draft["budget"], selection.make, at / "answers")
+        check_lifetime(selection.oracle, draft["budget"], selection.make, place / "answers")
 
     values = {key: value for key, value in draft.values.items() if key in _SETTINGS}
     if draft["attributes"]:
@@ -120,16 +120,16 @@ def _check_size(draft: Draft) -> None:
     check_sizes(cells, values, draft["windows"], draft.place, "attributes" if draft["attributes"] else "domain")
 
 
-def _table(value: object, at: Place) -> dict[str, Any]:
+def _table(value: object, place: Place) -> dict[str, Any]:
     """Return a query's table, with the keys of one answer or of several."""
-    keys = table(value, at, _NAMES)
+    keys = table(value, place, _NAMES)
     if "domain" in keys and "attributes" in keys:
-        raise (at / "attributes").error(
+        raise (place / "attributes").error(
             "must be absent if domain is present: domain is for one answer, attributes for several"
         )
     if "domain" not in keys and "attributes" not in keys:
-        raise (at / "domain").error("is missing; it must be a domain, or attributes must be a table of several")
+        raise (place / "domain").error("is missing; it must be a domain, or attributes must be a table of several")
     for key in ("solution", "pairs"):
         if "domain" in keys and key in keys:
-            raise (at / key).error("must be absent if domain is present; it is for attributes only")
+            raise (place / key).error("must be absent if domain is present; it is for attributes only")
     return keys

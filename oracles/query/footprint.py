@@ -51,18 +51,18 @@ def state_bytes(window: Window, cells: int, values: int) -> int:
     return INTEGER * (cells if window.kind == "all" else stored_windows(window) * values)
 
 
-def check_sizes(cells: int, values: int, windows: Iterable[Window], at: Place, domain: str) -> None:
+def check_sizes(cells: int, values: int, windows: Iterable[Window], place: Place, domain: str) -> None:
     """Raise QueryError if a tally of `cells` integers and `values` values, or a window's state, is too large."""
     most = f"{LARGEST >> 20} MiB"
     if INTEGER * cells > LARGEST:
-        raise (at / domain).error(
+        raise (place / domain).error(
             f"a tally can take {INTEGER * cells:,} bytes, more than {most}; use fewer values, or several queries; "
             "for unknown strings a smaller length, or fewer cells"
         )
     for window in windows:
         size = state_bytes(window, cells, values)
         if size > LARGEST:
-            raise (at / "windows").error(
+            raise (place / "windows").error(
                 f"the state of a {window.kind} window of {window.size}s/{window.step}s can take {size:,} "
                 f"bytes, more than {most}; a tumbling one of these values takes {INTEGER * values:,}"
             )

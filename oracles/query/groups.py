@@ -61,29 +61,29 @@ _VALUE = Rule(
 _WEIGHT = number("from 0 to 1", lambda value: 0 <= value <= 1)
 
 
-def read_groups(value: object, at: Place) -> Groups:
+def read_groups(value: object, place: Place) -> Groups:
     """Return the groups of a table with one name and its values."""
-    names = table(value, at)
+    names = table(value, place)
     if len(names) != 1:
-        raise at.error(
+        raise place.error(
             f"must have exactly one name, such as {{ platform = [...] }}, got {len(names)}. "
             "For two attributes list their combinations as values"
         )
     [(name, listed)] = names.items()
-    values = several(listed, at / name, _VALUE)
+    values = several(listed, place / name, _VALUE)
     if len(values) > MAX_VALUES:
-        raise (at / name).error(f"must have at most {MAX_VALUES} values, got {len(values):,}")
+        raise (place / name).error(f"must have at most {MAX_VALUES} values, got {len(values):,}")
     return Groups(name, values)
 
 
-def read_weights(value: object, at: Place, groups: Groups | None) -> tuple[float, ...]:
+def read_weights(value: object, place: Place, groups: Groups | None) -> tuple[float, ...]:
     """Return the weight of each value in the order of the values. A value without a weight has 0."""
     if groups is None:
-        raise at.error("must be absent without groups: they are the known shares of the groups")
-    weights = {name: _WEIGHT(weight, at / name) for name, weight in table(value, at, groups.values).items()}
+        raise place.error("must be absent without groups: they are the known shares of the groups")
+    weights = {name: _WEIGHT(weight, place / name) for name, weight in table(value, place, groups.values).items()}
     total = math.fsum(weights.values())
     if abs(total - 1.0) > _SLACK:
-        raise at.error(f"must sum to 1, got {total:.9g}: they are shares of the population")
+        raise place.error(f"must sum to 1, got {total:.9g}: they are shares of the population")
     return tuple(weights.get(name, 0.0) for name in groups.values)
 
 

@@ -29,11 +29,11 @@ def times(budget: float, epsilon: float) -> int:
     return int(Fraction(budget) / Fraction(epsilon) * _SLACK)
 
 
-def check_lifetime(oracle: Oracle | Multi, budget: float, make: Make, at: Place) -> None:
+def check_lifetime(oracle: Oracle | Multi, budget: float, make: Make, place: Place) -> None:
     """Raise QueryError if the budget cannot pay for answers for life: then clients would be silent."""
     charge = oracle.life
     if charge is None:
-        raise at.error(
+        raise place.error(
             'must be "once" or "fresh" for rsfd, got "life": a fake answer that stays while the real one moves '
             "would tell which is real; smp can be answered for life"
         )
@@ -41,7 +41,7 @@ def check_lifetime(oracle: Oracle | Multi, budget: float, make: Make, at: Place)
         return
     ways = ", or ".join(_ways(charge, oracle.epsilon, budget, make))
     classes = f"K = {charge.times:,} classes at an epsilon of {charge.epsilon:g} are {float(charge.amount):g}"
-    raise at.error(f'"life" charges more than the budget of {budget:g}: {classes}; {ways}')
+    raise place.error(f'"life" charges more than the budget of {budget:g}: {classes}; {ways}')
 
 
 def _ways(charge: Charge, epsilon: float, budget: float, make: Make) -> Iterator[str]:

@@ -62,9 +62,9 @@ class Rule:
     dump: Callable[[Any], Any] = lambda value: value
     """Function that returns a converted value as a query file has it."""
 
-    def __call__(self, value: object, at: Place) -> Any:
+    def __call__(self, value: object, place: Place) -> Any:
         if not self.holds(value):
-            raise at.error(f"must be {self.valid}, got {shown(value)}")
+            raise place.error(f"must be {self.valid}, got {shown(value)}")
         return self.convert(value)
 
 
@@ -77,8 +77,8 @@ def number(valid: str, holds: Callable[[float], bool]) -> Rule:
     return Rule(f"a number {valid}", lambda value: finite(value) and holds(value), float)
 
 
-def whole(valid: str, least: int, most: int = MAX_WHOLE) -> Rule:
-    return Rule(valid, lambda value: type(value) is int and least <= value <= most)
+def whole(valid: str, minimum: int, maximum: int = MAX_WHOLE) -> Rule:
+    return Rule(valid, lambda value: type(value) is int and minimum <= value <= maximum)
 
 
 def choice(*names: str) -> Rule:
@@ -102,10 +102,10 @@ def seconds(text: object) -> int | None:
     return length if length is not None and length <= MAX_SECONDS else None
 
 
-def duration(least: int) -> Rule:
+def duration(minimum: int) -> Rule:
     return Rule(
-        f'a duration such as "10s", "1m", "2h" or "1d", from {least}s to {MAX_SECONDS // 86_400}d',
-        lambda value: (length := seconds(value)) is not None and length >= least,
+        f'a duration such as "10s", "1m", "2h" or "1d", from {minimum}s to {MAX_SECONDS // 86_400}d',
+        lambda value: (length := seconds(value)) is not None and length >= minimum,
         seconds,
         lambda length: None if length is None else f"{length}s",
     )
@@ -130,26 +130,26 @@ INSTANT = Rule(
 )
 
 
-def table(value: object, at: Place, allowed: Collection[str] | None = None) -> dict[str, Any]:
+def table(value: object, place: Place, allowed: Collection[str] | None = None) -> dict[str, Any]:
     """Return a table whose keys are all in `allowed`. Without `allowed` its keys are names."""
     if not isinstance(value, dict):
-        raise at.error(f"must be a table, got {shown(value)}")
+        raise place.error(f"must be a table, got {shown(value)}")
     for key in value:
         if allowed is None and not NAME.fullmatch(key):
-            raise (at / key).error("a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
+            raise (place / key).error("a name must be 1 to 64 of the characters A-Z a-z 0-9 _ . -")
         if allowed is not None and key not in allowed:
-            raise (at / key).error(f"unknown key; {nearest(key, allowed)}")
+            raise (place / key).error(f"unknown key; {nearest(key, allowed)}")
     return value
 
 
-def several(value: object, at: Place, rule: Rule) -> tuple[Any, ...]:
+def several(value: object, place: Place, rule: Rule) -> tuple[Any, ...]:
     """Return a list of one or more items, each by the same rule, none twice."""
     if not isinstance(value, list) or not value:
-        raise at.error(f"must be a list of one or more, each {rule.valid}; got {shown(value)}")
-    items = tuple(rule(item, at) for item in value)
+        raise place.error(f"must be a list of one or more, each {rule.valid}; got {shown(value)}")
+    items = tuple(rule(item, place) for item in value)
     repeat = repeated(items)
     if repeat is not None:
-        raise at.error(f"must be a list without repeats, got {shown(value[repeat])} twice")
+        raise place.error(f"must be a list without repeats, got {shown(value[repeat])} twice")
     return items
 
 
@@ -218,13 +218,13 @@ _THRESHOLD = Rule(
 )
 
 
-def read_windows(value: object, at: Place, pane: int) -> tuple[Window, ...]:
+def read_windows(value: object, place: Place, pane: int) -> tuple[Window, ...]:
     rule = Rule(
         f'"all", "SIZE" or "SIZE/STEP" such as "1m/10s": multiples of the pane ({pane}s), STEP at most SIZE',
         lambda text: _window(text, pane) is not None,
         lambda text: _window(text, pane),
     )
-    return several(value, at, rule)
+    return several(value, place, rule)
 
 
 def _window(text: object, pane: int) -> Window | None:
@@ -237,26 +237,26 @@ def _window(text: object, pane: int) -> Window | None:
     return Window("tumbling" if step == size else "hopping", size, step)
 
 
-def read_methods(value: object, at: Place) -> tuple[str, ...]:
-    return several(value, at, _METHOD)
+def read_methods(value: object, place: Place) -> tuple[str, ...]:
+    return several(value, place, _METHOD)
 
 
-def read_quantiles(value: object, at: Place) -> tuple[float, ...]:
-    return several(value, at, _QUANTILE)
+def read_quantiles(value: object, place: Place) -> tuple[float, ...]:
+    return several(value, place, _QUANTILE)
 
 
-def read_limits(value: object, at: Place, scale: Scale) -> tuple[tuple[float, float], ...]:
+def read_limits(value: object, place: Place, scale: Scale) -> tuple[tuple[float, float], ...]:
     """Return the limits of a table such as { p95 = 2000 }, by quantile."""
     limits = []
     rule = number(f"within the scale, from {scale.low:g} to {scale.high:g}", lambda x: scale.low <= x <= scale.high)
-    for name, limit in table(value, at).items():
+    for name, limit in table(value, place).items():
         share = quantile_of(name)
         if share is None:
-            raise (at / name).error('must be the name of a quantile, such as "p95" or "p99.9"')
-        limits.append((share, rule(limit, at / name)))
+            raise (place / name).error('must be the name of a quantile, such as "p95" or "p99.9"')
+        limits.append((share, rule(limit, place / name)))
 
     if not limits:
-        raise at.error("must be a table such as { p95 = 2000 } for numbers")
+        raise place.error("must be a table such as { p95 = 2000 } for numbers")
     return tuple(sorted(limits))
 
 
@@ -276,8 +276,8 @@ def quantile_of(name: str) -> float | None:
     return share if 0.0 < share < 1.0 and quantile_name(share) == name else None
 
 
-def read_threshold(value: object, at: Place) -> Threshold:
+def read_threshold(value: object, place: Place) -> Threshold:
     if isinstance(value, dict) and value:
-        return Threshold("count", POSITIVE(table(value, at, ("count",))["count"], at / "count"))
-    threshold: Threshold = _THRESHOLD(value, at)
+        return Threshold("count", POSITIVE(table(value, place, ("count",))["count"], place / "count"))
+    threshold: Threshold = _THRESHOLD(value, place)
     return threshold

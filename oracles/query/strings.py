@@ -74,65 +74,69 @@ def is_encodable(text: str) -> bool:
     return True
 
 
-def _check_values(keys: Mapping[str, Any], at: Place) -> None:
+def _check_values(keys: Mapping[str, Any], place: Place) -> None:
     """Refuse values that a query of unknown strings cannot have, although it may have their keys."""
     if keys.get("sets"):
-        raise (at / "sets").error("must be absent: sets are for values that the file lists")
+        raise (place / "sets").error("must be absent: sets are for values that the file lists")
     if keys.get("other"):
-        raise (at / "other").error("must be absent: a character outside the alphabet becomes its last symbol")
+        raise (place / "other").error("must be absent: a character outside the alphabet becomes its last symbol")
     if keys.get("threshold", "significance") != "significance":
-        raise (at / "threshold").error('must be "significance": a name counts as found if its report counts prove it')
+        raise (place / "threshold").error(
+            'must be "significance": a name counts as found if its report counts prove it'
+        )
 
 
-def read_discovery(keys: Mapping[str, Any], at: Place, pane: int) -> Discovery:
+def read_discovery(keys: Mapping[str, Any], place: Place, pane: int) -> Discovery:
     """Return the domain of a query of unknown strings. Its pane must be long enough."""
-    _check_values(keys, at)
+    _check_values(keys, place)
     if pane < LEAST_PANE:
-        raise (at / "pane").error(
+        raise (place / "pane").error(
             f"must be at least {LEAST_PANE // 60}m for unknown strings, because each pane has a tally of several "
             f"megabytes; got {pane}s"
         )
 
-    place = at / "domain"
-    domain = table(keys["domain"], place, _KEYS)
-    kind = _KIND(domain[DISCOVER], place / DISCOVER)
+    domain_place = place / "domain"
+    domain = table(keys["domain"], domain_place, _KEYS)
+    kind = _KIND(domain[DISCOVER], domain_place / DISCOVER)
     if "length" not in domain:
-        raise (place / "length").error(f"is missing; it must be {_LENGTH.valid}")
-    length = _LENGTH(domain["length"], place / "length")
-    cells = _CELLS(domain.get("cells", MOST_CELLS), place / "cells")
+        raise (domain_place / "length").error(f"is missing; it must be {_LENGTH.valid}")
+    length = _LENGTH(domain["length"], domain_place / "length")
+    cells = _CELLS(domain.get("cells", MOST_CELLS), domain_place / "cells")
     if kind == BYTES and "alphabet" in domain:
-        raise (place / "alphabet").error(f'must be absent if discover is "{BYTES}"')
+        raise (domain_place / "alphabet").error(f'must be absent if discover is "{BYTES}"')
     alphabet = None
     if kind == TEXT:
-        alphabet = _ALPHABET(domain.get("alphabet", DEFAULT_ALPHABET), place / "alphabet")
-    normal = _NORMAL(keys.get("normal", NORMALS[-1] if kind == BYTES else NORMALS[0]), at / "normal")
+        alphabet = _ALPHABET(domain.get("alphabet", DEFAULT_ALPHABET), domain_place / "alphabet")
+    normal = _NORMAL(keys.get("normal", NORMALS[-1] if kind == BYTES else NORMALS[0]), place / "normal")
     try:
         return Discovery(Coding(length, alphabet, normal), cells)
     except ParameterError as error:
-        raise (place / "alphabet").error(str(error)) from error
+        raise (domain_place / "alphabet").error(str(error)) from error
 
 
-def read_known(value: object, at: Place, discovery: Discovery) -> tuple[str, ...]:
+def read_known(value: object, place: Place, discovery: Discovery) -> tuple[str, ...]:
     """Return the names of the strings that are always candidates."""
     if not isinstance(value, list) or len(value) > MOST_NAMES:
-        raise at.error(f"must be a list of at most {MOST_NAMES:,} texts, got {shown(value)}")
-    texts = [_NAME(item, at) for item in value]
+        raise place.error(f"must be a list of at most {MOST_NAMES:,} texts, got {shown(value)}")
+    texts = [_NAME(item, place) for item in value]
     names = [discovery.coding.name(text) for text in texts]
     again = repeated(names)
     if again is not None:
         first = texts[names.index(names[again])]
-        raise at.error(f"must be coded differently, but {shown(first)} and {shown(texts[again])} are {names[again]!r}")
+        raise place.error(
+            f"must be coded differently, but {shown(first)} and {shown(texts[again])} are {names[again]!r}"
+        )
     for text, name in zip(texts, names, strict=True):
         if not discovery.is_whole(text):
-            raise at.error(f"must be whole characters, but the first symbols of {shown(text)} are {name!r}")
+            raise place.error(f"must be whole characters, but the first symbols of {shown(text)} are {name!r}")
     return tuple(names)
 
 
-def read_search(value: object, at: Place, pane: int, longest: int) -> int:
+def read_search(value: object, place: Place, pane: int, longest: int) -> int:
     """Return the length of the shortest window that is searched. `longest` is the longest finite window, or 0."""
     if value is None:
         return longest or -(-SEARCH_BY_DEFAULT // pane) * pane
-    length: int = duration(1)(value, at)
+    length: int = duration(1)(value, place)
     if length % pane:
-        raise at.error(f"must be a multiple of the pane ({pane}s), got {length}s")
+        raise place.error(f"must be a multiple of the pane ({pane}s), got {length}s")
     return length
