@@ -65,22 +65,25 @@ class Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
+
         message = _message(record)
-        since, count = self._messages.get(message, (-math.inf, 0))
-        if record.created < since + self.SECONDS:
-            self._messages[message] = since, count + 1
+        last_pass, count = self._messages.get(message, (-math.inf, 0))
+        if record.created < last_pass + self.SECONDS:
+            self._messages[message] = last_pass, count + 1
             return False
+
         if count:
             record.held_back = count
+        # Messages can hold text of strangers, so a flood of different ones must not fill the memory.
         if len(self._messages) >= self.MOST:
             self._forget(record.created)
         self._messages[message] = record.created, 0
         return True
 
-    def _forget(self, now: float) -> None:
+    def _forget(self, time: float) -> None:
         """Forget messages older than a minute, or all messages if none are."""
-        fresh = {message: entry for message, entry in self._messages.items() if now < entry[0] + self.SECONDS}
-        self._messages = fresh if len(fresh) < self.MOST else {}
+        recent = {message: entry for message, entry in self._messages.items() if time < entry[0] + self.SECONDS}
+        self._messages = recent if len(recent) < self.MOST else {}
 
 
 def _message(record: logging.LogRecord) -> Hashable:

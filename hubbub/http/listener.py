@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 """Connections that wait in the system."""
 AT_ONCE = 16
-"""Connections taken before the loop reads again. So a client's header is read before many others have come."""
+"""Connections taken before the loop reads again, so that a client's header is read before many others have come."""
 PAUSE = 1.0
 """Seconds until the next attempt if the process can open no more files."""
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -29,16 +29,19 @@ def bind(host: str, port: int, option: str) -> list[socket.socket]:
     try:
         places = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         for family, _, _, _, address in dict.fromkeys(places):
+            # Port 0 gives each socket a port of its own, so all take the port of the first.
             number = sockets[0].getsockname()[1] if sockets else port
             place = (address[0], number, *address[2:])
             sockets.append(socket.create_server(place, family=family, backlog=BACKLOG))
     except OSError as error:
-        for each in sockets:
-            each.close()
-        where = f"{host}:{port} cannot be listened on: {error.strerror or error}"
-        raise ParameterError(f"{where}; name another {option}, or 0 for any free one") from error
-    for each in sockets:
-        each.setblocking(False)
+        for listening in sockets:
+            listening.close()
+        fault = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+        raise ParameterError(f"{fault}; name another {option}, or 0 for any free one") from error
+
+    # A client can be gone before it is accepted. A blocking accept would then stop the event loop.
+    for listening in sockets:
+        listening.setblocking(False)
     return sockets
 
 
@@ -64,14 +67,14 @@ class Listener:
         self._tls: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": patience} if context else {}
         self._starting: dict[asyncio.Task[None], Connection] = {}
         """The connections that have no transport yet."""
-        for each in sockets:
-            self._loop.add_reader(each, self._accept, each)
+        for listening in sockets:
+            self._loop.add_reader(listening, self._accept, listening)
 
     async def close(self) -> None:
         """Accept no more, and end the handshakes."""
-        for each in self._sockets:
-            self._loop.remove_reader(each)
-            each.close()
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
         for connection in self._starting.values():
             connection.close()
         await asyncio.gather(*self._starting, return_exceptions=True)
@@ -91,6 +94,7 @@ class Listener:
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         log.error("The port takes no connection for %s s: %s. Raise the limit of open files.", PAUSE, error.strerror)
+        # A socket with waiting connections stays readable, so the loop would spin without a pause.
         self._loop.remove_reader(listening)
         self._loop.call_later(PAUSE, self._resume, listening)
 

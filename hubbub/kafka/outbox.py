@@ -83,6 +83,7 @@ class Outbox:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             metadata_max_age_ms=5000,
         )
+
         if self._kafka.dialect.is_idempotent:
             # A batch without a leader would expire, and all later ones of its partition would miss its numbers.
             self._producer._message_accumulator._batch_ttl = math.inf  # noqa: SLF001 - aiokafka has no other way
@@ -170,10 +171,14 @@ class Outbox:
         """Append records to the partitions of their keys, as `send` does, but in batches."""
         if not records:
             return []
-        partitions, choose = list(range(await self.partitions(topic))), DefaultPartitioner()
+
+        # The partitioner of `send` chooses, or a key would be in two partitions.
+        partitions = list(range(await self.partitions(topic)))
+        choose = DefaultPartitioner()
         by_partition: dict[int, list[OutboxRecord]] = {}
         for record in records:
             by_partition.setdefault(choose(record.key, partitions, partitions), []).append(record)
+
         acks: list[Ack] = []
         for partition, batch in sorted(by_partition.items()):
             acks += await self.append(topic, partition, batch)
@@ -199,6 +204,7 @@ class Outbox:
         write = object()
         if topic not in (REPORTS, REJECTS, STATUS):
             self._starts[write] = time.monotonic()
+
         try:
             async with self._in_flight.room(size):
                 while ack is None and is_current():
@@ -206,6 +212,7 @@ class Outbox:
                         ack = await self._once_known(self._kafka.topic(topic), send)
                         self._in_flight.add(ack, size)
         finally:
+            # A write that was dropped or cancelled gets no acknowledgement, and would look like a silent broker.
             if ack is None:
                 self._starts.pop(write, None)
             else:

@@ -21,7 +21,7 @@ class StayingMember(group_coordinator.GroupCoordinator):  # type: ignore[misc] #
 
     The embedded broker can lose the leader of a group. Tansu appoints the next leader when the session of the leader
     ends, or when the leader leaves a settled group. If the leader leaves during a rebalance, Tansu keeps its id as the
-    leader for ever. Then no member gets an assignment.
+    leader for ever, and no member gets an assignment.
     """
 
     async def _maybe_leave_group(self) -> None:
@@ -55,8 +55,8 @@ class StaticMember(ClassicMember):
     """A member with a name, `group.instance.id`. A process that comes back under it gets its partitions at once.
 
     The broker knows the newest process with the name only. To older ones it says that they are no members, as after the
-    end of a session. aiokafka would then join under the name again, and take it back. So this member first joins with
-    its former id. Only if the name is free does it join as a new process.
+    end of a session. aiokafka would then join under the name again, and take it back. Therefore this member first joins
+    with its former id. Only if the name is free does it join as a new process.
     """
 
     leaves: ClassVar[bool] = False
@@ -111,5 +111,6 @@ def install_classic(on_refusal: Callable[[], None]) -> None:
 
 def install_static(on_fence: Callable[[], None], *, leaves: bool) -> None:
     """Make all group members of this process static."""
-    StaticMember.on_fence, StaticMember.leaves = staticmethod(on_fence), leaves
+    StaticMember.on_fence = staticmethod(on_fence)
+    StaticMember.leaves = leaves
     consumer.GroupCoordinator = StaticMember

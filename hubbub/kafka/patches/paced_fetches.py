@@ -1,7 +1,7 @@
 """A fetcher that asks less often while records come steadily, because each fetch costs a worker about a millisecond.
 
-A fetch after a quiet time is sent at once, and so is one after a large answer. So single records wait for nothing, and
-neither does a worker that catches up.
+A fetch after a quiet time is sent at once, and so is one after a large answer. Single records therefore wait for
+nothing, and neither does a worker that catches up.
 """
 
 import asyncio
@@ -30,14 +30,19 @@ class PacedFetcher(fetcher.Fetcher):  # type: ignore[misc] # aiokafka is untyped
         """Send the only fetch of a broker in flight, after a wait if it is too early, and keep its records."""
         if not any(topic in _paced_topics for topic, _ in request.topics):
             return bool(await super()._proc_fetch_request(assignment, node_id, request))
+
         pace = self._paces.setdefault(node_id, Pace())
         try:
             await asyncio.sleep(pace.wait(time.monotonic()))
         except asyncio.CancelledError:
             return False  # like aiokafka, if the assignment has changed
+
         pace.note_sent(time.monotonic())
         has_records = bool(await super()._proc_fetch_request(assignment, node_id, request))
-        pace.note_answer(sum(self._fetched_bytes(topic, each[0]) for topic, parts in request.topics for each in parts))
+        size = 0
+        for topic, parts in request.topics:
+            size += sum(self._fetched_bytes(topic, part[0]) for part in parts)
+        pace.note_answer(size)
         return has_records
 
     def _fetched_bytes(self, topic: str, partition: int) -> int:

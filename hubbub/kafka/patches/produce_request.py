@@ -22,7 +22,8 @@ FORMATS = range(3, 8)
 LONG = 64 << 10
 """Bytes from which a batch is written separately. A system call takes as long as copying that many bytes."""
 
-_SIZE = _COUNT = struct.Struct(">i")
+_SIZE = struct.Struct(">i")
+_COUNT = struct.Struct(">i")
 _PARTITION = struct.Struct(">ii")
 _SETTINGS = struct.Struct(">hii")
 _TEXT = struct.Struct(">h")
@@ -39,6 +40,7 @@ class SendingConnection(conn.AIOKafkaConnection):  # type: ignore[misc] # aiokaf
         produce = request.prepare(self._versions)
         if produce.API_VERSION not in FORMATS:
             return super().send(request, expect_response)
+
         number = self._next_correlation_id()
         header = produce.build_request_header(correlation_id=number, client_id=self._client_id).encode()
         try:
@@ -47,6 +49,8 @@ class SendingConnection(conn.AIOKafkaConnection):  # type: ignore[misc] # aiokaf
         except OSError as error:
             self.close(reason=conn.CloseReason.CONNECTION_BROKEN)
             raise KafkaConnectionError(f"Connection at {self._host}:{self._port} broken: {error}") from error
+
+        # The broker answers in the order of the requests, and aiokafka takes the first waiter of this list.
         answer = self._loop.create_future()
         self._requests.append((number, produce, answer))
         return wait_for(answer, self._request_timeout)
