@@ -15,7 +15,8 @@ from oracles.errors import HubbubError
 
 log = logging.getLogger(__name__)
 
-ORDER, HASTE = 9.0, 3.0
+ORDER = 9.0
+HASTE = 3.0
 """Seconds until the process exits even if a task hangs. Nothing is lost: the next process starts at the checkpoint."""
 AGAIN = 0.5
 """Seconds until a task that has not ended is cancelled again."""
@@ -57,7 +58,8 @@ async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
     `work` may set signal handlers of its own. Libraries can lose a cancellation. So `work` is cancelled again until it
     ends, and the process exits in any case.
     """
-    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
     request = asyncio.Event()
 
     def cancel() -> None:

@@ -21,9 +21,12 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 30.0
 """Seconds that the command may take."""
-MARGIN, LONGEST_MARGIN = 0.2, 300.0
-"""A token is renewed when this share of its life is left, or this number of seconds."""
-_TOKEN, _EXPIRY = re.compile(r"[!-~]+"), re.compile(r"[0-9]{1,19}")
+MARGIN = 0.2
+"""Share of a token's life that is left when it is renewed."""
+LONGEST_MARGIN = 300.0
+"""Most seconds of a token's life that are left when it is renewed."""
+_TOKEN = re.compile(r"[!-~]+")
+_EXPIRY = re.compile(r"[0-9]{1,19}")
 _MILLISECONDS = 10**11
 """The least number that cannot be a time in seconds, because it would be in the year 5138."""
 
@@ -66,6 +69,7 @@ class TokenCommand:
         """The time from which a new token is needed."""
 
     def current(self) -> str:
+        # Connections ask from threads at the same time, and the command should run once for all of them.
         with self._lock:
             if time.time() >= self._renewal:
                 self._renew()
@@ -93,6 +97,7 @@ class TokenCommand:
             raise KafkaUnreachable(f"{TOKEN_COMMAND}: {program} took longer than {PATIENCE:.0f} s") from None
         except OSError as error:
             raise KafkaUnreachable(f"{TOKEN_COMMAND}: {program} cannot run: {error.strerror or error}") from None
+
         if process.returncode:
             # Its output may hold a secret, so the log shows none of it.
             hint = "run the command by hand to see the reason"
@@ -107,6 +112,8 @@ def parse_token(output: bytes, now: float) -> Token:
         text, expiry, *rest = output.decode("ascii").splitlines()
     except ValueError:
         raise KafkaUnreachable(f"{TOKEN_COMMAND} {form}") from None
+
+    # A message never quotes the output, because it can be a secret in the wrong form.
     is_token = _TOKEN.fullmatch(text) and len(text) <= MOST
     if any(rest) or not is_token or not _EXPIRY.fullmatch(expiry):
         raise KafkaUnreachable(f"{TOKEN_COMMAND} {form}")

@@ -43,7 +43,8 @@ ESTIMATES = "estimates"
 ALERTS = "alerts"
 STATUS = "status"
 TRUTH = "truth"
-WORKER, TALLIES = "worker", "tallies"
+WORKER = "worker"
+TALLIES = "tallies"
 CHANGELOG = f"{WORKER}-{TALLIES}-changelog"
 """The name that Faust gives to it: the app's id (prefix and WORKER), the table's name, "changelog"."""
 LARGEST = 64 << 20
@@ -127,17 +128,21 @@ class Kafka:
                 raise KafkaSettingError(f"{name} must be one of {', '.join(valid)}, got {value!r}")
         if self.token_file is not None and self.token_command is not None:
             raise KafkaSettingError(f"{TOKEN_FILE} and {TOKEN_COMMAND} are both set: keep one of them")
+
         token = self.token_command if self.token_file is None else self.token_file
         needs = {MECHANISM: self.mechanism, USERNAME: self.username, PASSWORD: self.password}
         extras = {TOKEN_FILE: self.token_file, TOKEN_COMMAND: self.token_command}
         if self.mechanism == OAUTH:
-            needs, extras = {MECHANISM: self.mechanism, TOKEN_FILE: token}, needs
-            del extras[MECHANISM]
+            needs = {MECHANISM: self.mechanism, TOKEN_FILE: token}
+            extras = {USERNAME: self.username, PASSWORD: self.password}
+
         missing = [name for name, value in needs.items() if value is None]
         if self.sasl and missing:
-            others = {PASSWORD: PASSWORD_FILE, TOKEN_FILE: TOKEN_COMMAND}
-            either = [f"{name} or {others[name]}" if name in others else name for name in missing]
+            alternatives = {PASSWORD: PASSWORD_FILE, TOKEN_FILE: TOKEN_COMMAND}
+            either = [f"{name} or {alternatives[name]}" if name in alternatives else name for name in missing]
             raise KafkaSettingError(f"{SECURITY} is {self.protocol}, which needs {' and '.join(either)} too")
+
+        # A setting without an effect is refused. An operator who sets a password expects that it protects something.
         if self.sasl:
             _refuse(extras, f"remove it, because {self.mechanism} does not use it")
         else:

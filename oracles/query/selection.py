@@ -173,15 +173,15 @@ def _resolved_noise(draft: Draft) -> str:
     return draft["noise"] or by_default
 
 
-def _name_for(domain: Domain, name: str, at: Place) -> str:
+def _name_for(domain: Domain, name: str, place: Place) -> str:
     """Return the oracle of a domain. Numbers have one that values do not have."""
     (of_numbers,) = NUMBER_ORACLES
     if domain.scale is not None and name not in (of_numbers, "auto"):
-        raise at.error(f'must be "{of_numbers}" or "auto" for numbers, got {name!r}')
+        raise place.error(f'must be "{of_numbers}" or "auto" for numbers, got {name!r}')
     if domain.discovery is not None and name not in (*ORACLES_OF_CELLS, "auto"):
-        raise at.error(f'must be one of {", ".join(ORACLES_OF_CELLS)} or "auto" for unknown strings, got {name!r}')
+        raise place.error(f'must be one of {", ".join(ORACLES_OF_CELLS)} or "auto" for unknown strings, got {name!r}')
     if domain.scale is None and name == of_numbers:
-        raise at.error(f'"{of_numbers}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle')
+        raise place.error(f'"{of_numbers}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle')
     return name if domain.scale is None else of_numbers
 
 
@@ -212,9 +212,9 @@ def _check_table(draft: Draft, encoders: Sequence[Oracle]) -> None:
 
 
 @contextmanager
-def _refusals(at: Place) -> Iterator[None]:
+def _refusals(place: Place) -> Iterator[None]:
     """Turn an oracle's ParameterError into a QueryError with file and key."""
     try:
         yield
     except ParameterError as error:
-        raise at.error(str(error)) from error
+        raise place.error(str(error)) from error
