@@ -16,7 +16,7 @@ from itertools import product
 
 import numpy as np
 
-from aggregator.counting.admission import record_run
+from aggregator.counting.admission import columnar_gate
 from aggregator.counting.admission.gate import Gate
 from aggregator.merging.merger import Merger
 from aggregator.publishing.finals.final import ResultSequence
@@ -69,7 +69,7 @@ def counted(kinds, frames):
     run = [(offset, START * 1000, frame) for offset, frame in enumerate(frames)]
 
     tallies = {}
-    for pane, (query, batch) in record_run.admit(gate, run, START * 1000).batches.items():
+    for pane, (query, batch) in columnar_gate.admit(gate, run, START * 1000).batches.items():
         tally = tallies.setdefault(pane, Tally.empty(query))
         tally.add(query.oracle, batch, query.max_ids)
     return {pane: encode_snapshot(tally.close()) for pane, tally in tallies.items()}

@@ -7,7 +7,7 @@ After the broker has acknowledged all of them, `settle` notes it.
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from aggregator.counting.admission import record_run
+from aggregator.counting.admission import columnar_gate, record_run
 from aggregator.counting.admission.gate import Gate, duplicate_refusal
 from aggregator.counting.admission.record_run import RecordRun
 from aggregator.counting.changelog import RecoveredPartition
@@ -131,7 +131,7 @@ class SourcePartition:
         run = record_run.records_from(run, self.next_offset)
         if not run:
             return outcome
-        admission = record_run.admit(self.gate, run, self.clock)
+        admission = columnar_gate.admit(self.gate, run, self.clock)
         refusals = admission.refusals
         for pane, (query, frames) in admission.batches.items():
             if self._last.covers(*pane):

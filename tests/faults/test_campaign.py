@@ -5,8 +5,8 @@ import pytest
 from tests.faults.campaign import BROKER_FAULTS, FAULTS, NAME_FAULTS, campaign
 
 COLUMNS = """
-from aggregator.counting.admission import record_run
-record_run.FEW = 1
+from aggregator.counting.admission import columnar_gate
+columnar_gate.SINGLE_RECORDS = 1
 """
 """The worker reads also small runs of records as columns."""
 OFFSETS = """

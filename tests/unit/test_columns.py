@@ -12,7 +12,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
 from aggregator.counting import faust_patches
-from aggregator.counting.admission import record_run as runs_of
+from aggregator.counting.admission import columnar_gate
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
 from aggregator.tallies.tally import encode_tally
@@ -88,7 +88,7 @@ def check(seed, monkeypatch):
         records = [record for record in records if isinstance(record[2], bytes)]
     else:
         records = crowd(random, partition, partitions, random.randint(1, 400))
-    monkeypatch.setattr(runs_of, "FEW", random.choice([1, 1, 8]))
+    monkeypatch.setattr(columnar_gate, "SINGLE_RECORDS", random.choice([1, 1, 8]))
     gate = Gate(partition, partitions, VERSIONS, limit=LIMIT)
     start = random.choice([0, 0, 50])
     longest = random.choice([3, 60, 1_000])

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import AcceptedFrame, Gate, PaneBatch
-from aggregator.counting.admission.record_run import admit
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from hubbub.definitions.registrar import Registrar
 from hubbub.definitions.table import dump, query_of

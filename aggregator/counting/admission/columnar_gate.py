@@ -1,126 +1,281 @@
-"""The gate for columns of records: it judges one record of each kind, and unusual records one by one.
+"""The gate for runs of records: it judges one record of each kind, and unusual records one by one.
 
 Frames of one kind differ only in ids and reports. The verdict on one frame of a kind holds for the
 others, if their pane is open at their clock and their ids belong on this partition. All other
-records go through `Gate.admit_records`, each with its own clock. So both gates give the same outcomes.
+records are judged one by one, each with its own clock, so both ways give the same outcomes.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.counting.admission.gate import AcceptedFrame, Admission, Gate, Refusal, split_malformed
-from aggregator.tallies.clock import Clock
+from aggregator.counting.admission.gate import LASTING, AcceptedFrame, Gate, Outcome, Refusal, split_malformed
+from aggregator.counting.admission.record_run import RecordRun, as_columns, records_at
+from aggregator.tallies.clock import Clock, advance
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.keys import Pane
 from hubbub.kafka.columns import RecordColumns
 from oracles.frame import HEADER_SIZE, split, with_id
-from oracles.kernels import batches
+from oracles.kernels import batches, c_library
+from oracles.kernels.batches import Kinds
 from oracles.query import Query
-from oracles.types import Flags, Ints
+from oracles.types import Flags, Ints, Reports
 
-_NONE = -1
-"""The pane of kinds that have no verdict."""
+SINGLE_RECORDS = 16
+"""The number of records from which on columns save time (benchmarks/admission.py)."""
+_NO_VERDICT = -1
+"""The number of kinds that have no verdict."""
+_NO_CLOCK = -(1 << 62)
+"""The clock of columns before the first tick of a log without times."""
+_FOR_EVER = 1 << 62
+"""A clock that no partition reaches."""
 
 
-class KindVerdicts(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Admission:
+    """The outcomes of a run of records."""
+
+    clock: Clock
+    """The clock after the run."""
+    batches: dict[Pane, tuple[Query, FrameBatch]]
+    """The accepted frames by pane."""
+    refusals: list[tuple[int, Refusal]]
+    """The refusals with the offsets of their records, ascending."""
+
+
+@dataclass(slots=True, eq=False)
+class PaneBatch:
+    """Frames of one pane, collected in the order of the log."""
+
+    query: Query
+    frames: list[tuple[int, AcceptedFrame]] = field(default_factory=list)
+    """The offsets of the frames, and the frames."""
+    clock: Clock = None
+    """The clock after the last frame."""
+
+    def join(self) -> FrameBatch:
+        """Return the frames as one batch."""
+        frames = [frame for _, frame in self.frames]
+        offsets = [offset for offset, _ in self.frames]
+
+        ids = [frame.id for frame in frames]
+        groups = np.array([frame.group for frame in frames], np.uint8)
+        return FrameBatch(
+            offsets=offsets,
+            sizes=[len(frame.reports) for frame in frames],
+            ids=ids if any(ids) else None,
+            reports=np.concatenate([frame.reports for frame in frames]),
+            next_offset=offsets[-1] + 1,
+            clock=self.clock,
+            groups=groups if groups.any() else None,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Outcomes:
+    """The outcomes of records that are judged one by one."""
+
+    pane_batches: dict[Pane, PaneBatch] = field(default_factory=dict)
+    refusals: list[tuple[int, Refusal]] = field(default_factory=list)
+
+    def add(self, offset: int, outcome: Outcome, clock: Clock) -> None:
+        if isinstance(outcome, Refusal):
+            self.refusals.append((offset, outcome))
+        elif isinstance(outcome, AcceptedFrame):
+            pane = outcome.query.digest, outcome.pane
+            batch = self.pane_batches.setdefault(pane, PaneBatch(outcome.query))
+            batch.frames.append((offset, outcome))
+            batch.clock = clock
+
+    def batches(self) -> dict[Pane, tuple[Query, FrameBatch]]:
+        """Return the frames of well-formed reports by pane, and note the refusals of the others."""
+        # The reports of a pane are checked together, because a check of few reports costs 4 us by itself.
+        frames_by_pane: dict[Pane, tuple[Query, FrameBatch]] = {}
+        for pane, batch in self.pane_batches.items():
+            frames, refusals = split_malformed(batch.query, batch.join())
+            self.refusals += refusals
+            if frames is not None:
+                frames_by_pane[pane] = batch.query, frames
+        return frames_by_pane
+
+
+def admit(gate: Gate, run: RecordRun, clock: Clock) -> Admission:
+    """Admit the records of a run. The outcomes are those of `Gate.admit`."""
+    admission = None
+    if len(run) >= SINGLE_RECORDS and c_library.in_use():
+        admission = admit_columns(gate, run, clock)
+    return admission or _admit_singly(gate, run, clock)
+
+
+def _admit_singly(gate: Gate, run: RecordRun, clock: Clock) -> Admission:
+    outcomes = Outcomes()
+    for offset, timestamp, data in run:
+        if gate.log_has_time:
+            clock = advance(clock, timestamp)
+        outcome, clock = gate.judge(data, timestamp, clock)
+        outcomes.add(offset, outcome, clock)
+
+    frames_by_pane = outcomes.batches()
+    refusals = sorted(outcomes.refusals, key=lambda pair: pair[0])
+    return Admission(clock, frames_by_pane, refusals)
+
+
+class PaneOfKinds(NamedTuple):
+    """A pane whose frames are all accepted, or all refused with one refusal."""
+
+    query: Query
+    pane: int
+    refusal: Refusal | None = None
+
+
+class KindVerdicts:
     """The verdict on each kind of frame. The last one is for records that have no kind."""
 
-    pane: NDArray[np.int16]
-    """The index of the query and pane, or _NONE if the kind is not accepted."""
-    group: NDArray[np.uint8]
-    """The group of the frames."""
-    until: Ints
-    """The last clock at which the kind is in time."""
-    bare: Flags
-    """Whether frames may have no id."""
-    size: Ints
-    """The number of reports in a frame."""
-    panes: list[tuple[Query, int]]
-    """The queries and their panes."""
+    def __init__(self, kinds: int) -> None:
+        count = kinds + 1
+        self.pane: NDArray[np.int16] = np.full(count, _NO_VERDICT, np.int16)
+        """The index of the pane, or _NO_VERDICT if the kind has no verdict."""
+        self.group: NDArray[np.uint8] = np.zeros(count, np.uint8)
+        """The group of the frames."""
+        self.until: Ints = np.zeros(count, np.int64)
+        """The last clock at which the verdict holds."""
+
+        self.bare: Flags = np.zeros(count, np.bool_)
+        """Whether frames may have no id."""
+        self.size: Ints = np.zeros(count, np.int64)
+        """The number of reports in a frame."""
+        self.panes: list[PaneOfKinds] = []
 
 
-def admit_columns(gate: Gate, columns: RecordColumns, clock: Clock) -> Admission:
-    """Admit columns of at least one record, whose timestamps are log times, with the outcomes of the gate."""
-    clocks = np.maximum.accumulate(columns.times)
-    if clock is not None:
-        clocks = np.maximum(clocks, clock)
-    kinds = batches.tell_kinds(columns.data, columns.places, columns.sizes)
+def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
+    """Admit at least one record by kinds. Return None if a tick moves the clock of a log without times."""
+    columns = as_columns(run)
+    clocks = _clocks(gate, columns, clock)
+    kinds = _tell_kinds(columns)
     verdicts = _judge_kinds(gate, columns, clocks, kinds.firsts)
     has_id = kinds.ids != 0
     fits = np.where(has_id, kinds.ids % np.uint64(gate.partitions) == gate.partition, verdicts.bare[kinds.kinds])
-    good = fits & (verdicts.pane[kinds.kinds] != _NONE) & (clocks <= verdicts.until[kinds.kinds])
-    frames_by_pane: dict[Pane, tuple[Query, FrameBatch]] = {}
-    refusals: list[tuple[int, Refusal]] = []
-    has_groups = verdicts.group.any()
-    for index, indexes in _split_panes(verdicts.pane[kinds.kinds], good):
-        query, pane = verdicts.panes[index]
-        offsets, sizes = columns.offsets[indexes], columns.sizes[indexes]
-        ids = kinds.ids[indexes]
-        groups = verdicts.group[kinds.kinds[indexes]] if has_groups else None
-        frames = FrameBatch(
-            offsets,
-            verdicts.size[kinds.kinds[indexes]],
-            ids if ids.any() else None,
-            batches.gather(columns.data, columns.places[indexes], sizes, query.oracle.width, HEADER_SIZE),
-            int(offsets[-1]) + 1,
-            int(clocks[indexes][-1]),
-            groups if groups is not None and groups.any() else None,
-        )
-        good_frames, faults = split_malformed(query, frames)
-        refusals += faults
-        if good_frames is not None:
-            frames_by_pane[query.digest, pane] = query, good_frames
-    if not good.all():
-        odd = np.flatnonzero(~good)
-        slow = gate.admit_records(
-            [(at, now, value) for (at, _, value), now in _with_clocks(columns, clocks, odd)], clock
-        )
-        refusals += slow.refusals
-        for key, (query, frames) in slow.batches.items():
-            frames_by_pane[key] = query, frames_by_pane[key][1].merge(frames) if key in frames_by_pane else frames
+    is_usual = fits & (verdicts.pane[kinds.kinds] != _NO_VERDICT) & (clocks <= verdicts.until[kinds.kinds])
+
+    outcomes = Outcomes()
+    unusual = np.flatnonzero(~is_usual)
+    for index, (offset, timestamp, data) in zip(unusual.tolist(), records_at(run, unusual), strict=True):
+        record_clock = _clock_at(clocks, index)
+        outcome, later_clock = gate.judge(data, timestamp, record_clock)
+        if later_clock != record_clock:
+            return None
+        outcomes.add(offset, outcome, record_clock)
+
+    frames_by_pane = outcomes.batches()
+    refusals = outcomes.refusals
+    for number, indexes in _split_panes(verdicts.pane[kinds.kinds], is_usual):
+        query, pane, refusal = verdicts.panes[number]
+        batch = _join(columns, kinds, verdicts, indexes, query, _clock_at(clocks[indexes], -1))
+        frames, malformed = split_malformed(query, batch)
+        refusals += malformed
+        if frames is None:
+            continue
+        if refusal is not None:
+            refusals += [(int(offset), refusal) for offset in frames.offsets]
+            continue
+
+        key = query.digest, pane
+        if key in frames_by_pane:
+            frames = frames.merge(frames_by_pane[key][1])
+        frames_by_pane[key] = query, frames
+
     refusals.sort(key=lambda pair: pair[0])
     in_order = dict(sorted(frames_by_pane.items(), key=lambda item: int(item[1][1].offsets[0])))
-    return Admission(int(clocks[-1]), in_order, refusals)
+    return Admission(_clock_at(clocks, -1), in_order, refusals)
 
 
-def _with_clocks(columns: RecordColumns, clocks: Ints, indexes: Ints) -> "zip[tuple[tuple[int, int, bytes], int]]":
-    """Return some of the records, each with its clock."""
-    return zip(columns.select(indexes).records(), clocks[indexes].tolist(), strict=True)
+def _clocks(gate: Gate, columns: RecordColumns, clock: Clock) -> Ints:
+    """Return the clock after each record. In a log without times it stays, as long as no tick comes."""
+    if not gate.log_has_time:
+        return np.full(len(columns), _NO_CLOCK if clock is None else clock, np.int64)
+    clocks: Ints = np.maximum.accumulate(columns.times)
+    return clocks if clock is None else np.maximum(clocks, clock)
+
+
+def _clock_at(clocks: Ints, index: int) -> Clock:
+    clock = int(clocks[index])
+    return None if clock == _NO_CLOCK else clock
+
+
+def _tell_kinds(columns: RecordColumns) -> Kinds:
+    """Group the records by kind."""
+    return batches.tell_kinds(columns.data, columns.places, columns.sizes)
 
 
 def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints) -> KindVerdicts:
     """Judge the first frame of each kind. An id that belongs on this partition replaces its own id."""
-    count = len(firsts) + 1
-    place, group = np.full(count, _NONE, np.int16), np.zeros(count, np.uint8)
-    until, bare, size = np.zeros(count, np.int64), np.zeros(count, np.bool_), np.zeros(count, np.int64)
-    numbers: dict[tuple[bytes, int], int] = {}
-    panes: list[tuple[Query, int]] = []
-    here = (gate.partition or gate.partitions).to_bytes(8, "little")
-    for kind, first in enumerate(firsts.tolist()):
-        now = int(clocks[first])
-        frame = columns.value(first)
+    verdicts = KindVerdicts(len(firsts))
+    numbers: dict[Pane, int] = {}
+    own_id = (gate.partition or gate.partitions).to_bytes(8, "little")
+    for kind, index in enumerate(firsts.tolist()):
+        clock = _clock_at(clocks, index)
+        frame = columns.value(index)
         name = split(frame)[0]
-        verdict = gate.recall(name, now)
-        if verdict is None or len(frame) != verdict.size:
-            outcome, _ = gate.judge(with_id(frame, here), now, now)
+        verdict = gate.recall(name, clock)
+        if verdict is None or len(frame) != verdict.size or (clock is not None and clock > verdict.until):
+            outcome, _ = gate.judge(with_id(frame, own_id), clock, clock)
+            if isinstance(outcome, Refusal) and outcome.reason in LASTING and outcome.pane is not None:
+                # The pane stays late or expired, so a flood of its frames gets one refusal.
+                digest, pane = outcome.pane
+                query = gate.definitions[digest].at(pane).query
+                verdicts.pane[kind] = len(verdicts.panes)
+                verdicts.until[kind] = _FOR_EVER
+                verdicts.bare[kind] = not query.require_id
+                verdicts.size[kind] = outcome.reports
+                verdicts.panes.append(PaneOfKinds(query, pane, outcome))
             if not isinstance(outcome, AcceptedFrame):
                 continue
-            verdict = gate.remember(name, outcome, now)
-        number = numbers.setdefault((verdict.query.digest, verdict.pane), len(panes))
-        if number == len(panes):
-            panes.append((verdict.query, verdict.pane))
-        place[kind], group[kind] = number, verdict.group
-        until[kind], bare[kind], size[kind] = verdict.until, verdict.bare, verdict.reports
-    return KindVerdicts(place, group, until, bare, size, panes)
+            verdict = gate.remember(name, outcome, clock)
+
+        key = verdict.query.digest, verdict.pane
+        if key not in numbers:
+            numbers[key] = len(verdicts.panes)
+            verdicts.panes.append(PaneOfKinds(verdict.query, verdict.pane))
+        verdicts.pane[kind] = numbers[key]
+        verdicts.group[kind] = verdict.group
+        verdicts.until[kind] = verdict.until
+        verdicts.bare[kind] = verdict.bare
+        verdicts.size[kind] = verdict.reports
+    return verdicts
 
 
-def _split_panes(panes: NDArray[np.int16], good: Flags) -> list[tuple[int, "slice | Ints"]]:
-    """Return the places of the good frames by pane, in the order of the log."""
-    if good.all() and (panes == panes[0]).all():
+def _split_panes(panes: NDArray[np.int16], is_usual: Flags) -> list[tuple[int, "slice | Ints"]]:
+    """Return the places of the usual frames by pane, in the order of the log."""
+    # Most runs have one pane. A slice then saves a copy of each column.
+    if is_usual.all() and (panes == panes[0]).all():
         return [(int(panes[0]), slice(None))]
-    indexes = np.flatnonzero(good)
+
+    indexes = np.flatnonzero(is_usual)
     indexes = indexes[np.argsort(panes[indexes], kind="stable")]
     edges = np.flatnonzero(np.diff(panes[indexes])) + 1
     return [(int(panes[part[0]]), part) for part in np.split(indexes, edges) if len(part)]
+
+
+def _join(
+    columns: RecordColumns, kinds: Kinds, verdicts: KindVerdicts, indexes: "slice | Ints", query: Query, clock: Clock
+) -> FrameBatch:
+    """Return the frames at these places as one batch."""
+    offsets = columns.offsets[indexes]
+    ids = kinds.ids[indexes]
+    groups = verdicts.group[kinds.kinds[indexes]]
+    return FrameBatch(
+        offsets=offsets,
+        sizes=verdicts.size[kinds.kinds[indexes]],
+        ids=ids if ids.any() else None,
+        reports=_gather(columns, indexes, query.oracle.width),
+        next_offset=int(offsets[-1]) + 1,
+        clock=clock,
+        groups=groups if groups.any() else None,
+    )
+
+
+def _gather(columns: RecordColumns, indexes: "slice | Ints", width: int) -> Reports:
+    """Return the reports of the frames at these places, joined."""
+    return batches.gather(columns.data, columns.places[indexes], columns.sizes[indexes], width, HEADER_SIZE)

@@ -45,7 +45,7 @@ class Reason(StrEnum):
     DUPLICATE = "duplicate"
 
 
-_LASTING = (Reason.LATE, Reason.EXPIRED)
+LASTING = (Reason.LATE, Reason.EXPIRED)
 """Reasons that hold for all later frames of the same pane."""
 
 
@@ -166,7 +166,7 @@ class Gate:
                 clock = after
             if isinstance(outcome, Refusal):
                 refusals.append((offset, outcome))
-                head = header(raw) if outcome.reason in _LASTING else None
+                head = header(raw) if outcome.reason in LASTING else None
                 if head is not None:
                     query = self.definitions[head.digest].at(head.pane).query
                     untimely.append(PaneBatch(query, outcome))

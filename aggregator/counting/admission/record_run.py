@@ -4,38 +4,44 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from aggregator.counting.admission import columnar_gate
-from aggregator.counting.admission.gate import Admission, Data, Gate
-from aggregator.tallies.clock import Clock
+from aggregator.counting.admission.gate import Data
 from hubbub.kafka.columns import RecordColumns
+from oracles.types import Ints
 
 Records = Sequence[tuple[int, int, Data]]
 RecordRun = Records | RecordColumns
 """Records of (offset, timestamp, data) in order, without gaps except those of the log."""
-
-FEW = 64
-"""The number of records from which on columns save time."""
 
 
 def records_from(run: RecordRun, offset: int) -> RecordRun:
     """Return the records from this offset on."""
     if isinstance(run, RecordColumns):
         return run.since(offset)
-    return [record for record in run if record[0] >= offset] if run and run[0][0] < offset else run
+    if not run or run[0][0] >= offset:
+        return run
+    return [record for record in run if record[0] >= offset]
 
 
 def next_offset(run: RecordRun) -> int:
     """Return the offset after the last record."""
-    return (run.last if isinstance(run, RecordColumns) else run[-1][0]) + 1
+    last = run.last if isinstance(run, RecordColumns) else run[-1][0]
+    return last + 1
 
 
-def admit(gate: Gate, run: RecordRun, clock: Clock) -> Admission:
-    """Admit the records of a run, one by one if their timestamps may not be log times."""
-    if not isinstance(run, RecordColumns):
-        return gate.admit_records(run, clock)
-    if len(run) < FEW or not gate.log_has_time:
-        return gate.admit_records(run.records(), clock)
-    return columnar_gate.admit_columns(gate, run, clock)
+def as_columns(run: RecordRun) -> RecordColumns:
+    """Return the columns of a run. A record without readable bytes becomes an empty one, which has no kind."""
+    if isinstance(run, RecordColumns):
+        return run
+    return RecordColumns.of(
+        [(offset, timestamp, data if isinstance(data, bytes) else b"") for offset, timestamp, data in run]
+    )
+
+
+def records_at(run: RecordRun, indexes: Ints) -> Records:
+    """Return the records at these indexes."""
+    if isinstance(run, RecordColumns):
+        return run.select(indexes).records()
+    return [run[index] for index in indexes.tolist()]
 
 
 def values_at(run: RecordRun, offsets: Iterable[int]) -> dict[int, Data]:
