@@ -5,6 +5,7 @@ python -m benchmarks.admission
 
 import numpy as np
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import Gate
 from benchmarks.harness import query_of, together
 from hubbub.definitions.versions import Versions
@@ -27,9 +28,7 @@ def runs(oracle: str, size: int) -> tuple[Gate, list[tuple[int, int, bytes]], li
 def main() -> None:
     for oracle, size in (("grr", 64), ("olh", 1024), ("ss", 1000)):
         gate, good, alternating = runs(oracle, size)
-        alone, with_bad = together(
-            [lambda g=gate, r=run: g.admit_records(r, None) for run in (good, alternating)], rounds=10
-        )
+        alone, with_bad = together([lambda g=gate, r=run: admit(g, r, None) for run in (good, alternating)], rounds=10)
         text = f"good {alone / FRAMES * 1e6:.2f}, alternating {with_bad / FRAMES * 1e6:.2f}"
         print(f"{oracle} {size:5}: {text}, {with_bad / alone:.1f} times")
 

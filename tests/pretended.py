@@ -7,6 +7,7 @@ can die, or write on after its partition has another worker.
 from copy import deepcopy
 from itertools import islice
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import Gate
 from aggregator.merging.merger import Merger
 from aggregator.merging.pane_parts import ALL
@@ -75,7 +76,7 @@ class Worker:
         run = [record for record in self.records if record[0] >= self.next_offset][:count]
         if not run:
             return
-        result = self.gate.admit_records(run, self.clock)
+        result = admit(self.gate, run, self.clock)
         for pane, (query, frames) in result.batches.items():
             if not self.settled.covers(*pane):
                 tally = self.tallies.setdefault(pane, Tally.empty(query))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import (
     MOST_VERDICTS,
     TICK,
@@ -99,7 +100,7 @@ def test_each_fault_has_its_reason_and_the_first_one_wins(reason, data, reports,
 
 def test_frames_without_reports_are_malformed_so_their_ids_need_no_memory():
     empty = [header(0, 1, 0), *(web(reports=GRR[:0], name=(4 * i + 1).to_bytes(8, "little")) for i in range(9))]
-    admission = GATE.admit_records([(offset, NOW, data) for offset, data in enumerate(empty)], None)
+    admission = admit(GATE, [(offset, NOW, data) for offset, data in enumerate(empty)], None)
     assert [refusal.reason for _, refusal in admission.refusals] == [Reason.MALFORMED] * 10
     assert not admission.batches
 
@@ -111,7 +112,7 @@ def test_alternating_good_and_bad_frames_are_checked_at_once():
     query = replace(WEB, oracle=oracle)
     bad_reports = np.array([[1], [5], [9]], np.uint8)
     run = [(offset, NOW, web(reports=bad_reports if offset % 2 else GRR)) for offset in range(1000)]
-    admission = Gate(1, 4, {WEB.digest: Versions.of(query)}).admit_records(run, None)
+    admission = admit(Gate(1, 4, {WEB.digest: Versions.of(query)}), run, None)
     assert arrays == [3000]
     [(_, frames)] = admission.batches.values()
     assert list(frames.offsets) == list(range(0, 1000, 2))
@@ -169,7 +170,7 @@ def test_under_embedded_only_ticks_move_the_clock():
 
 
 def test_a_duplicate_is_refused_with_the_number_of_its_reports():
-    (query, frames), *_ = GATE.admit_records([(0, NOW, web(name=HERE))], None).batches.values()
+    (query, frames), *_ = admit(GATE, [(0, NOW, web(name=HERE))], None).batches.values()
     refusal = duplicate_refusal(query, frames, 0)
     assert refusal.reason == "duplicate"
     assert refusal.query == "web"
@@ -213,7 +214,7 @@ def one_by_one(gate, run, clock):
 def as_run(admission):
     acceptance = {}
     for key, (query, frames) in admission.batches.items():
-        ids = frames.ids or [None] * len(frames.offsets)
+        ids = [frames.id_at(index) for index in range(len(frames))]
         ends = np.cumsum(frames.sizes)
         assert len(frames.reports) == ends[-1]
         pieces = [frames.reports[end - size : end].tobytes() for end, size in zip(ends, frames.sizes, strict=True)]
@@ -228,7 +229,7 @@ def as_run(admission):
 def test_a_run_has_the_outcomes_of_its_records_one_by_one(log_has_time, seed, length, clock):
     gate = replace(GATE, log_has_time=log_has_time)
     run = list(records(Random(seed), length))
-    admission = gate.admit_records(run, clock)
+    admission = admit(gate, run, clock)
     clocks, acceptance, refusal = one_by_one(gate, run, clock)
     assert admission.clock == clocks[run[-1][0] + 1]
     assert [(offset, fault.reason, fault.query, fault.reports) for offset, fault in admission.refusals] == [
@@ -247,7 +248,7 @@ def test_a_gate_that_has_seen_other_runs_has_the_outcomes_of_a_new_gate(seed, le
     gate = replace(GATE)
     for _ in range(3):
         run = list(records(random, length))
-        ours, new = (other_gate.admit_records(run, clock) for other_gate in (gate, replace(GATE)))
+        ours, new = (admit(other_gate, run, clock) for other_gate in (gate, replace(GATE)))
         assert ours.clock == new.clock
         assert ours.refusals == new.refusals
         assert as_run(ours) == as_run(new)
@@ -258,12 +259,12 @@ def test_a_stranger_cannot_make_a_gate_remember_without_bound():
     rows = np.zeros((360, 1), np.uint8)
     run = [(n, NOW, web(pane, rows[:n])) for pane, n in product(range(1000, 1060, 10), range(1, 361))]
     assert len(run) > MOST_VERDICTS
-    gate.admit_records(run, NOW)
+    admit(gate, run, NOW)
     assert 0 < len(gate._verdicts) <= MOST_VERDICTS
 
 
 def test_the_partition_of_an_id_is_that_of_the_format():
     for number in range(200):
         name = Random(number).randbytes(8)
-        frame = GATE.admit_records([(0, NOW, web()), (1, NOW, web(name=name))], None)
+        frame = admit(GATE, [(0, NOW, web()), (1, NOW, web(name=name))], None)
         assert (len(frame.refusals) == 0) == (partition_of(name, 4) == 1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import Gate, Reason, Refusal
 from aggregator.merging import cumulative_window
 from aggregator.tallies.snapshot import encode_snapshot
@@ -98,7 +99,7 @@ def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
         timestamp = START * 1000 + 10 * offset + random.randrange(2000)
         pane = (START + offset // 100 + random.randrange(-200, 200)) // query.pane * query.pane
         data = encode(query.digest, pane, POOL[query.name][:1], random.randbytes(8))
-        result = gate.admit_records([(offset, timestamp, data)], clock)
+        result = admit(gate, [(offset, timestamp, data)], clock)
         clock = result.clock
         for key, (_, frames) in result.batches.items():
             tally = tallies.setdefault(key, Tally(query.oracle.zeros()))

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from aggregator.counting.admission.columnar_gate import admit
-from aggregator.counting.admission.gate import AcceptedFrame, Gate, PaneBatch
+from aggregator.counting.admission.columnar_gate import PaneBatch, admit
+from aggregator.counting.admission.gate import AcceptedFrame, Gate
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from hubbub.definitions.registrar import Registrar
 from hubbub.definitions.table import dump, query_of
@@ -288,10 +288,13 @@ def test_every_frame_of_a_batch_has_its_group(seed):
 
 
 def test_batches_of_group_0_have_no_array():
-    batch = PaneBatch(QUERY, frames=[(0, bytes(8), b"\1"), (1, bytes(8), b"\2\3")], clock=5).split_malformed()[0]
+    def joined(clock, *groups):
+        frames = [AcceptedFrame(QUERY, PANE, None, REPORTS[:1], group) for group in groups]
+        return PaneBatch(QUERY, list(enumerate(frames, clock)), clock).join()
+
+    batch = joined(0, 0, 0)
     assert batch.groups is None
-    frames = [(2, bytes(8), b"\1"), (3, bytes(8), b"\2")]
-    platforms = PaneBatch(QUERY, frames=frames, groups={0: 3}, clock=6).split_malformed()[0]
+    platforms = joined(2, 3, 0)
     assert platforms.groups.tolist() == [3, 0]
     both = platforms.merge(batch)
     assert both.offsets == [0, 1, 2, 3]

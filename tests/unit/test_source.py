@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging import cumulative_window, windows
@@ -98,7 +99,7 @@ def test_every_refused_record_is_one_reject_if_nothing_fails():
     owner.read(1000)
     settle(owner)
     gate = Gate(0, 1, VERSIONS, limit=LIMIT)
-    assert {offset for offset, _ in gate.admit_records(log[0], None).refusals} <= owner.rejects.keys()
+    assert {offset for offset, _ in admit(gate, log[0], None).refusals} <= owner.rejects.keys()
     assert owner.source.rejects == []
 
 

@@ -19,7 +19,7 @@ from aggregator.tallies.keys import Pane
 from hubbub.kafka.columns import RecordColumns
 from oracles.frame import HEADER_SIZE, split, with_id
 from oracles.kernels import batches, c_library
-from oracles.kernels.batches import Kinds
+from oracles.kernels.batches import MOST_KINDS, Kinds
 from oracles.query import Query
 from oracles.types import Flags, Ints, Reports
 
@@ -29,6 +29,8 @@ _NO_VERDICT = -1
 """The number of kinds that have no verdict."""
 _NO_CLOCK = -(1 << 62)
 """The clock of columns before the first tick of a log without times."""
+_ID = slice(24, 32)
+"""The id in a header (docs/frames.md)."""
 _FOR_EVER = 1 << 62
 """A clock that no partition reaches."""
 
@@ -104,7 +106,7 @@ class Outcomes:
 def admit(gate: Gate, run: RecordRun, clock: Clock) -> Admission:
     """Admit the records of a run. The outcomes are those of `Gate.admit`."""
     admission = None
-    if len(run) >= SINGLE_RECORDS and c_library.in_use():
+    if len(run) >= SINGLE_RECORDS:
         admission = admit_columns(gate, run, clock)
     return admission or _admit_singly(gate, run, clock)
 
@@ -205,8 +207,25 @@ def _clock_at(clocks: Ints, index: int) -> Clock:
 
 
 def _tell_kinds(columns: RecordColumns) -> Kinds:
-    """Group the records by kind."""
-    return batches.tell_kinds(columns.data, columns.places, columns.sizes)
+    """Group the records by kind. Without compiled kernels this takes longer, with the same result."""
+    if c_library.in_use():
+        return batches.tell_kinds(columns.data, columns.places, columns.sizes)
+
+    is_whole = columns.sizes >= HEADER_SIZE
+    octets = np.frombuffer(columns.data, np.uint8)
+    headers = octets[columns.places[is_whole, np.newaxis] + np.arange(HEADER_SIZE)]
+    ids = np.zeros(len(columns), np.uint64)
+    ids[is_whole] = np.ascontiguousarray(headers[:, _ID]).view("<u8")[:, 0]
+    headers[:, _ID] = 0
+
+    numbers: dict[tuple[int, bytes], int] = {}
+    names = headers.view(f"V{HEADER_SIZE}")[:, 0].tolist()
+    keys = zip(columns.sizes[is_whole].tolist(), names, strict=True)
+    kinds = np.full(len(columns), _NO_VERDICT, np.int64)
+    kinds[is_whole] = [numbers.setdefault(key, len(numbers)) for key in keys]
+    kinds[kinds >= MOST_KINDS] = _NO_VERDICT
+    firsts = np.unique(kinds, return_index=True)[1]
+    return Kinds(kinds.astype(np.int16), ids, firsts[kinds[firsts] != _NO_VERDICT])
 
 
 def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints) -> KindVerdicts:
@@ -278,4 +297,13 @@ def _join(
 
 def _gather(columns: RecordColumns, indexes: "slice | Ints", width: int) -> Reports:
     """Return the reports of the frames at these places, joined."""
-    return batches.gather(columns.data, columns.places[indexes], columns.sizes[indexes], width, HEADER_SIZE)
+    places = columns.places[indexes]
+    sizes = columns.sizes[indexes]
+    if c_library.in_use():
+        return batches.gather(columns.data, places, sizes, width, HEADER_SIZE)
+
+    ends = places + sizes
+    pieces = [
+        columns.data[start:end] for start, end in zip((places + HEADER_SIZE).tolist(), ends.tolist(), strict=True)
+    ]
+    return np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, width)

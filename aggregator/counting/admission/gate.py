@@ -5,7 +5,7 @@ frame's id was counted before, is in `Tally.add`: only the tally knows that a fr
 again after a crash is no duplicate.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import NamedTuple
@@ -18,18 +18,14 @@ from aggregator.tallies.keys import Pane
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UnreadableBatch
 from oracles.errors import FrameError
-from oracles.frame import HEADER_SIZE, MAX_FRAME, NONE, Frame, decode, header, split
+from oracles.frame import HEADER_SIZE, MAX_FRAME, NONE, Frame, decode, header
 from oracles.query import Query
 from oracles.types import Reports
 
 Data = bytes | UnreadableBatch | None
-_Piece = tuple[int, bytes, bytes]
-"""The offset of a frame, its id or zeros, and its reports."""
 
 MOST_VERDICTS = 1024
 """The most verdicts that a gate keeps. Strangers can send any number of kinds."""
-_FOR_EVER = 1 << 62
-"""A clock that no partition reaches."""
 
 
 class Reason(StrEnum):
@@ -132,82 +128,33 @@ class Gate:
             outcome = _check_reports(outcome) or outcome
         return outcome, clock
 
-    def admit_records(self, run: Iterable[tuple[int, Clock, Data]], clock: Clock) -> "Admission":
-        """Admit a run of (offset, timestamp, data), thousands of records at a time.
-
-        The outcome is that of `admit`. Most records differ from an earlier one only in id and
-        reports. The gate recognises these by the header, and checks all reports of a pane at once.
-        """
-        pane_batches: dict[Pane, PaneBatch] = {}
-        untimely: list[PaneBatch] = []
-        kinds: dict[bytes, tuple[int, int, bool, int, PaneBatch]] = {}
-        refusals: list[tuple[int, Refusal]] = []
-        for offset, timestamp, data in run:
-            if self.log_has_time and timestamp is not None and (clock is None or timestamp > clock):
-                clock = timestamp
-            raw = data if isinstance(data, bytes) else b""
-            kind, frame_id, reports = split(raw)
-            match = kinds.get(kind)
-            if match is None and (verdict := self.recall(kind, clock)) is not None:
-                batch = pane_batches.setdefault((verdict.query.digest, verdict.pane), PaneBatch(verdict.query))
-                match = kinds[kind] = verdict.size, verdict.until, verdict.bare, verdict.group, batch
-            if raw and match is not None:
-                size, last, bare, group, batch = match
-                fits = len(raw) == size and (clock is None or clock <= last)
-                if fits and (bare if frame_id == NONE else self._home(frame_id) == self.partition):
-                    if group:
-                        batch.groups[len(batch.frames)] = group
-                    batch.frames.append((offset, frame_id, reports))
-                    batch.clock = clock
-                    continue
-            outcome, after = self.judge(data, timestamp, clock)
-            if after != clock:
-                kinds.clear()  # before the first timestamp no frame was in the future
-                clock = after
-            if isinstance(outcome, Refusal):
-                refusals.append((offset, outcome))
-                head = header(raw) if outcome.reason in LASTING else None
-                if head is not None:
-                    query = self.definitions[head.digest].at(head.pane).query
-                    untimely.append(PaneBatch(query, outcome))
-                    kinds[kind] = len(raw), _FOR_EVER, not query.require_id, 0, untimely[-1]
-            elif isinstance(outcome, AcceptedFrame):
-                query = outcome.query
-                batch = pane_batches.setdefault((query.digest, outcome.pane), PaneBatch(query))
-                if outcome.group:
-                    batch.groups[len(batch.frames)] = outcome.group
-                batch.frames.append((offset, outcome.id or NONE, outcome.reports.tobytes()))
-                batch.clock = clock
-                if header(raw) is not None:
-                    verdict = self.remember(kind, outcome, clock)
-                    kinds[kind] = len(raw), verdict.until, verdict.bare, verdict.group, batch
-        for batch in untimely:
-            refusals += batch.refusals()
-        batches: dict[Pane, tuple[Query, FrameBatch]] = {}
-        for pane, batch in pane_batches.items():
-            if not batch.frames:
-                continue  # the only frame of a known kind was refused, for its id
-            frames, faults = batch.split_malformed()
-            refusals += faults
-            if frames is not None:
-                batches[pane] = batch.query, frames
-        refusals.sort(key=lambda pair: pair[0])
-        return Admission(clock, batches, refusals)
-
     def recall(self, kind: bytes, clock: Clock) -> KindVerdict | None:
         """Return the verdict on a kind of frames, if it was accepted before and this clock is not earlier."""
         verdict = self._verdicts.get(kind)
-        return verdict if verdict is not None and clock is not None and clock >= verdict.since else None
+        if verdict is None or clock is None or clock < verdict.since:
+            return None
+        return verdict
 
     def remember(self, kind: bytes, frame: AcceptedFrame, clock: Clock) -> KindVerdict:
         """Return the verdict on the kind of an accepted binary frame, and keep it if there is a clock."""
-        query, n = frame.query, len(frame.reports)
-        size, until = HEADER_SIZE + n * query.oracle.width, self.definitions[query.digest].closes_after(frame.pane)
-        verdict = KindVerdict(query, frame.pane, size, n, clock or 0, until, frame.group)
-        if clock is not None:
-            if len(self._verdicts) >= MOST_VERDICTS:
-                self._verdicts.clear()
-            self._verdicts[kind] = verdict
+        query = frame.query
+        verdict = KindVerdict(
+            query=query,
+            pane=frame.pane,
+            size=HEADER_SIZE + len(frame.reports) * query.oracle.width,
+            reports=len(frame.reports),
+            since=clock or 0,
+            until=self.definitions[query.digest].closes_after(frame.pane),
+            group=frame.group,
+        )
+
+        # Before the first clock no frame is in the future, so the verdict could be wrong at a later clock.
+        if clock is None:
+            return verdict
+
+        if len(self._verdicts) >= MOST_VERDICTS:
+            self._verdicts.clear()
+        self._verdicts[kind] = verdict
         return verdict
 
     def judge(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
@@ -223,27 +170,34 @@ class Gate:
         return self._judge_frame(frame, clock), clock
 
     def _judge_frame(self, frame: Frame, clock: Clock) -> AcceptedFrame | Refusal:
-        size, versions = max(1, frame.n or 0), self.definitions.get(frame.digest)
+        # JSON states no n. Its reports can be counted only with the width of the query.
+        size = max(1, frame.n or 0)
+        versions = self.definitions.get(frame.digest)
         if versions is None and frame.digest in self.over:
             return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired", self.over[frame.digest], size)
         if versions is None:
             return Refusal(Reason.UNKNOWN_QUERY, f"no query has the digest {frame.digest.hex()}", None, size)
-        first, query, retired = versions.at(frame.pane)
+
+        start, query, retired = versions.at(frame.pane)
         name = query.name
         if retired:
-            return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired from pane {first} on", name, size)
-        if frame.pane < first:
-            detail = f"{frame.digest.hex()} is counted from pane {first} on"
+            return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired from pane {start} on", name, size)
+        if frame.pane < start:
+            detail = f"{frame.digest.hex()} is counted from pane {start} on"
             return Refusal(Reason.UNKNOWN_QUERY, detail, name, size)
+
         try:
             frame = frame.shaped(query.oracle.width)
             group = frame.group_in(query.groups)
         except FrameError as error:
             return Refusal(Reason(error.reason), error.detail, name, size)
+
         size = len(frame.reports)
         fault = self._find_fault(frame, query)
         if fault is not None:
             return Refusal(Reason.MALFORMED, fault, name, size)
+
+        # A frame is late only if nothing else is wrong with it, so its reports are checked here already.
         acceptance = AcceptedFrame(query, frame.pane, frame.id, frame.reports, group)
         timing = _timing_fault(frame.pane, versions, clock)
         if timing is None:
@@ -263,73 +217,34 @@ class Gate:
 
     def _home(self, frame_id: bytes) -> int:
         """Return the partition of an id, like `partition_of` but without its checks."""
+        # Frames without an id do not come here, and `decode` has checked the length.
         return int.from_bytes(frame_id, "little") % self.partitions
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Admission:
-    """The outcomes of a run of records."""
-
-    clock: Clock
-    """The clock after the run."""
-    batches: dict[Pane, tuple[Query, FrameBatch]]
-    """The accepted frames by pane."""
-    refusals: list[tuple[int, Refusal]]
-    """The refusals with the offsets of their records, ascending."""
-
-
-@dataclass(slots=True, eq=False)
-class PaneBatch:
-    """Frames of one pane, collected in the order of the log."""
-
-    query: Query
-    refusal: Refusal | None = None
-    """The refusal of all well-formed frames of the pane, if they are late or expired."""
-    frames: list[_Piece] = field(default_factory=list)
-    groups: dict[int, int] = field(default_factory=dict)
-    """The groups of frames by their index. Other frames are of group 0."""
-    clock: Clock = None
-    """The clock after the last frame."""
-
-    def refusals(self) -> list[tuple[int, Refusal]]:
-        """Return the refusals of the frames, if they are late or expired."""
-        if self.refusal is None or not self.frames:
-            return []
-        refusal, (frames, faults) = self.refusal, self.split_malformed()
-        return faults + [(offset, refusal) for offset in (frames.offsets if frames else ())]
-
-    def split_malformed(self) -> tuple[FrameBatch | None, list[tuple[int, Refusal]]]:
-        """Return the frames of well-formed reports, or None, and the refusals of the other frames."""
-        width = self.query.oracle.width
-        offsets, ids, pieces = map(list, zip(*self.frames, strict=True))
-        reports = np.frombuffer(b"".join(pieces), np.uint8).reshape(-1, width)
-        sizes = np.array([len(piece) // width for piece in pieces])
-        names = [None if name == NONE else name for name in ids] if any(map(NONE.__ne__, ids)) else None
-        groups = None
-        if self.groups:
-            groups = np.zeros(len(offsets), np.uint8)
-            groups[list(self.groups)] = list(self.groups.values())
-        frames = FrameBatch(offsets, sizes, names, reports, offsets[-1] + 1, self.clock, groups)
-        return split_malformed(self.query, frames)
 
 
 def split_malformed(query: Query, frames: FrameBatch) -> tuple[FrameBatch | None, list[tuple[int, Refusal]]]:
     """Return the frames of well-formed reports, or None, and the refusals of the other frames."""
-    wrong = query.oracle.malformed(frames.reports)
-    if wrong is None:
+    is_malformed = query.oracle.malformed(frames.reports)
+    if is_malformed is None:
         return frames, []
+
+    # The reports of all frames lie in a row, so the sums of the sizes tell the frame of each report.
     sizes = np.asarray(frames.sizes)
     ends = np.cumsum(sizes)
-    at = np.flatnonzero(wrong)
-    bad, firsts = np.unique(np.searchsorted(ends, at, side="right"), return_index=True)
-    places = at[firsts] - ends[bad] + sizes[bad]
-    faults = [
-        (int(frames.offsets[index]), _malformed_refusal(query, report, int(sizes[index])))
-        for index, report in zip(bad.tolist(), places.tolist(), strict=True)
+    malformed_reports = np.flatnonzero(is_malformed)
+    indexes, firsts = np.unique(np.searchsorted(ends, malformed_reports, side="right"), return_index=True)
+
+    # A refusal names only the first malformed report, counted from the start of its frame.
+    starts = ends[indexes] - sizes[indexes]
+    places = malformed_reports[firsts] - starts
+    refusals = [
+        (int(frames.offsets[index]), _malformed_refusal(query, place, int(sizes[index])))
+        for index, place in zip(indexes.tolist(), places.tolist(), strict=True)
     ]
-    good = np.ones(len(sizes), np.bool_)
-    good[bad] = False
-    return (frames.select(good) if good.any() else None), faults
+
+    is_well_formed = np.ones(len(sizes), np.bool_)
+    is_well_formed[indexes] = False
+    remaining = frames.select(is_well_formed) if is_well_formed.any() else None
+    return remaining, refusals
 
 
 def duplicate_refusal(query: Query, frames: FrameBatch, index: int) -> Refusal:

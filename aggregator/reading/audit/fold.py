@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import Data, Gate
 from aggregator.errors import Guarantee
 from aggregator.merging.marks import QueryMarks
@@ -45,7 +46,7 @@ class Fold:
             if timestamp == UNTRUSTED:
                 raise Guarantee(f"partition {partition}, offset {offset}: the record has no broker timestamp")
 
-        admission = self._gates[partition].admit_records(run, self._clocks[partition])
+        admission = admit(self._gates[partition], run, self._clocks[partition])
         tallies = self._open[partition]
         for pane, (query, frames) in admission.batches.items():
             tallies.setdefault(pane, Tally.empty(query)).add(query.oracle, frames, query.max_ids)
