@@ -139,7 +139,10 @@ class CountingApp:
         After another rebalance Faust starts a new recovery, and does not stop this one.
         """
         generation = self.app.consumer_generation_id
+
         is_current = functools.partial(self._is_present, generation)
+
+        # The changelog can hold counts of topics that were deleted, so their ids are looked up first.
         topic_ids = await retry(lambda: identify(self.kafka, self.broker, self.partitions), is_current)
         partitions = {tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == self.topic}
         old_sources = {
@@ -148,7 +151,9 @@ class CountingApp:
         records = await self._recovery.read(partitions - old_sources.keys(), is_current)
         if topic_ids is None or records is None or not is_current():
             return
+
         self._rebuild(partitions, old_sources, records, topic_ids)
+        # The ends of Tansu are those of the last batch's first record, so the check would fail there for no reason.
         if self.kafka.dialect.ends_are_exact:
             await retry(lambda: check_ends(self.broker, self.topic, self._resume_offsets), is_current)
 
@@ -173,17 +178,21 @@ class CountingApp:
             recoveries = sort_records(records.items(), versions)
         except ChangelogUnreadable as error:
             raise ChangelogUnreadable(error.key, error.fault, self._recovery.place(error.key)) from None
+
         # A new name each time, because a frozen worker deletes the records of all writers that it knows.
         writer = secrets.token_hex(8)
+
         self.sources = dict(old_sources)
         self.arrivals = {partition: self.arrivals[partition] for partition in old_sources}
         for partition in sorted(partitions - old_sources.keys()):
             gate = Gate(partition, self.partitions, versions, self.kafka.dialect.log_has_time, self.max_frame)
             self.sources[partition] = SourcePartition(gate, writer, recoveries.get(partition))
             self.arrivals[partition] = 0.0
+
         for source in self.sources.values():
             check_ids(topic_ids, source.topic_ids, self.kafka)
             source.topic_ids = topic_ids
+
         self.generation = self.app.consumer_generation_id
         self.metrics.recovery.observe(time.monotonic() - self._assigned_at)
         offsets = {partition: source.next_offset for partition, source in self.sources.items()}
@@ -196,22 +205,26 @@ class CountingApp:
         return {partition: close for partition, close in closes if close is not None and close < 1000 * time_s}
 
     def _resume_offsets(self) -> Mapping[Any, int]:
-        topic, sources = self.topic, self.sources
-        return {TP(topic, partition): source.next_offset for partition, source in sources.items()}
+        sources = self.sources.items()
+        return {TP(self.topic, partition): source.next_offset for partition, source in sources}
 
     async def _count(self, stream: Any) -> None:
         async for event in stream.noack().events():
-            run, partition = event.value, event.message.partition
+            run = event.value
+            partition = event.message.partition
             try:
                 source = self.sources.get(partition)
                 if source is not None and not self.stopping:
+                    # A run behind a gap may be a stale fetch after a rebalance. Its records would be skipped for good.
                     if run.first > source.next_offset and not await self._is_next(source, run.first):
                         continue
+
                     await self.follower.cover(self._newest_time(run), self._newest_fetch_time())
                     # A rebalance may have revoked the partition during the wait.
                     if self.sources.get(partition) is source and not self.stopping:
                         self._take(source, run, event)
                     # A flood of refused records waits until the earlier ones are written.
+
                     while (
                         len(source.rejects) > MAX_REJECTS
                         and self.sources.get(partition) is source
@@ -243,38 +256,46 @@ class CountingApp:
                 f"{TIMESTAMP} was changed. Run `hubbub topics`. Then delete the partition's records up to this one "
                 f"(kafka-delete-records.sh with offset {offset + 1}), or start with another --prefix"
             )
+
         outcome = source.take(run.records)
         self.events[partition] = event
         self.arrivals[partition] = time.monotonic()
         self.metrics.count(outcome.frames, outcome.reports, outcome.implausible, outcome.rejects)
         self.metrics.count_rejected_frames(outcome.rejected_frames)
+
         if source.closing:
             self.on_close()
 
-    async def _is_next(self, source: SourcePartition, first: int) -> bool:
-        """Whether the log has no records between the counted ones and `first`.
+    async def _is_next(self, source: SourcePartition, run_start: int) -> bool:
+        """Whether the log has no records between the counted ones and `run_start`.
 
         If it has some, a rebalance has made the fetch of this run stale, and the reader seeks back.
         The check also runs during a seek: otherwise two seeks can wait for each other for ever.
         """
-        partition, start, now = source.partition, source.next_offset, time.monotonic()
+        partition = source.partition
+        start = source.next_offset
+        clock_time = time.monotonic()
         gap = self._gaps.get(partition)
-        if gap is None or not gap.answers(start, now):
+        if gap is None or not gap.answers(start, clock_time):
             try:
                 next_record = await self.broker.first(partition, start)
-                gap = OffsetGap(start, next_record, await self.broker.beginning(partition), now)
+                gap = OffsetGap(start, next_record, await self.broker.beginning(partition), clock_time)
             except Exception as error:  # noqa: BLE001 - the broker does not answer; the run comes again
                 log.warning("partition %s: the broker did not answer about a gap, trying again: %r", partition, error)
                 return False
+
+            # During the wait another recovery may have replaced the source, whose offset the answer does not fit.
             if self.sources.get(partition) is not source or source.next_offset != start:
                 return False
             self._gaps[partition] = gap
-            if gap.is_before(first) and gap.is_deletion:
+            if gap.is_before(run_start) and gap.is_deletion:
                 self._skip_lost(source, gap.beginning)
-        if gap.is_before(first):
+
+        if gap.is_before(run_start):
             return True
-        if now - self._seek_times.get(partition, 0.0) > SEEK_AGAIN:
-            self._seek_times[partition] = now
+
+        if clock_time - self._seek_times.get(partition, 0.0) > SEEK_AGAIN:
+            self._seek_times[partition] = clock_time
             offsets = {TP(self.topic, partition): start}
             self._seeking = asyncio.ensure_future(self.app.consumer.seek_wait(offsets))
         return False

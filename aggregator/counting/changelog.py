@@ -50,8 +50,9 @@ def sort_records(
         try:
             if isinstance(key, PartitionKey) and key.kind == "progress":
                 partitions.setdefault(key.partition, RecoveredPartition()).progress[name] = progress_codec.decode(value)
-            elif isinstance(key, PaneKey) and (versions := definitions.get(key.digest)):
-                _put(partitions.setdefault(key.partition, RecoveredPartition()), name, key, value, versions)
+            elif isinstance(key, PaneKey) and key.digest in definitions:
+                partition = partitions.setdefault(key.partition, RecoveredPartition())
+                _put(partition, name, key, value, definitions[key.digest])
         except ReportError as error:
             raise ChangelogUnreadable(name, error) from error
     return partitions

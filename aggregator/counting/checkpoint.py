@@ -79,37 +79,46 @@ class Checkpoints:
 
     async def _round(self) -> None:
         """Write what is due. Closed panes are always due."""
-        now = time.monotonic()
-        whole = now >= self._whole_at
+        start = time.monotonic()
+        is_whole = start >= self._whole_at
         async with self._turn:
-            await self._once(whole=whole)
-        if whole:
+            await self._once(whole=is_whole)
+        if is_whole:
             self.interval = max(INTERVAL, self.budget.pause())
-            self._whole_at = now + self.interval
+            # From the start, since the seconds of the checkpoint itself would lengthen each interval.
+            self._whole_at = start + self.interval
 
     async def _once(self, *, whole: bool) -> None:
         counting = self.counting
         if not counting.current:
             return
-        start, generation = time.monotonic(), counting.generation
+        start = time.monotonic()
+        generation = counting.generation
+
         refresh = whole and start - self._refresh_at > REFRESH
         sources = [source for source in counting.sources.values() if source.is_due(whole=whole, refresh=refresh)]
         plans = [(source, source.plan(whole=whole, refresh=refresh)) for source in sources]
+        # The newest events of now: records that come during the writes are not in this checkpoint.
         events = {source.partition: counting.events.get(source.partition) for source in sources} if whole else {}
+
         for phases in zip(*(plan.phases(source.progress, source.watermarks) for source, plan in plans), strict=True):
             acks = await self._send(dict(zip(sources, phases, strict=True)), urgent=not whole)
             await asyncio.gather(*acks)
             if generation != counting.generation or not counting.current:
                 return  # other workers own these partitions, or soon will
+
         for source, plan in plans:
             self._deletions.setdefault(source, []).extend(source.settle(plan))
+
         for source in sources:
             event = events.get(source.partition)
             if event is not None:
                 event.ack()  # one ack is enough, because Consumer._new_offset commits the newest event
                 if counting.events.get(source.partition) is event:
                     del counting.events[source.partition]
+
         log_failures(await self._write({}, self._obsolete_watermarks(sources), urgent=not whole))
+
         if refresh:
             self._refresh_at = start
         if plans:
@@ -125,12 +134,15 @@ class Checkpoints:
             watermark = PartitionKey("watermark", source.partition, source.writer).encode()
             for target, ends in phase.watermarks.items():
                 snapshots[target].append((watermark, encode(Progress(closed=ends))))
+
         changelog = {
             source: [*self._deletions.pop(source, ()), *phase.changelog]
             for source, phase in phases.items()
             if phase.changelog
         }
+
         acks = await self._write(changelog, snapshots, urgent=urgent)
+
         for source, phase in phases.items():
             acks += await self._set_aside(source.partition, phase.rejects)
         return acks
@@ -139,7 +151,8 @@ class Checkpoints:
         """Append refused records to their topic, in batches, because there may be a flood of them."""
         if not rejects:
             return []
-        source, targets = self.counting.topic, await self.outbox.partitions(REJECTS)
+        source = self.counting.topic
+        targets = await self.outbox.partitions(REJECTS)
         records = (
             OutboxRecord(reject.key(source, partition), reject.start, reject.headers(source, partition))
             for reject in rejects
@@ -164,7 +177,7 @@ class Checkpoints:
         for source in [source for source in sources if source.former_writers]:
             targets = {home(digest, self.counting.partitions) for digest in (*catalog.versions, *catalog.forgotten)}
             for target in sorted(targets):
-                names = (PartitionKey("watermark", source.partition, each).encode() for each in source.former_writers)
-                deletions[target] += [(name, None) for name in names]
+                for writer in source.former_writers:
+                    deletions[target].append((PartitionKey("watermark", source.partition, writer).encode(), None))
             source.former_writers = []
         return deletions

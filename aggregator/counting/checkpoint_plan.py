@@ -39,11 +39,13 @@ class WriteBudget:
     def pause(self) -> float:
         """Return the seconds from the last turn to the next, and reset the budget.
 
-        Urgent writes lengthen the pause at most to twice the seconds of the turn itself. Otherwise
-        closed panes alone could delay the checkpoints that a restart reads.
+        Urgent writes lengthen the pause at most to twice the seconds of the turn itself, because closed
+        panes alone could delay the checkpoints that a restart reads.
         """
         pause = self._regular + min(self._urgent, self._regular)
-        self._regular = self._urgent = 0.0
+
+        self._regular = 0.0
+        self._urgent = 0.0
         return pause
 
 

@@ -41,7 +41,6 @@ _sources: set[str] = set()
 _newest_times: dict[str, int] = {}
 """The newest timestamp of each topic so far, in ms."""
 _log_time_sources: set[str] = set()
-"""The topics whose records come as runs."""
 """The topics whose timestamps must be log times."""
 
 
@@ -49,22 +48,39 @@ class FetchedRun:
     """Consecutive records of one partition, which Faust handles as one message with the offset of the last record."""
 
     __slots__ = (
-        *("records", "first", "topic", "partition", "offset", "timestamp", "timestamp_type"),
-        *("headers", "key", "checksum", "serialized_key_size", "serialized_value_size"),
+        "checksum",
+        "first",
+        "headers",
+        "key",
+        "offset",
+        "partition",
+        "records",
+        "serialized_key_size",
+        "serialized_value_size",
+        "timestamp",
+        "timestamp_type",
+        "topic",
     )
 
     def __init__(self, tp: Any, records: "list[Record] | RecordColumns") -> None:
         self.records = records
-        self.topic, self.partition = tp.topic, tp.partition
+        self.topic = tp.topic
+        self.partition = tp.partition
         if isinstance(records, RecordColumns):
-            self.first, self.offset, self.timestamp = records.first, records.last, records.newest
+            self.first = records.first
+            self.offset = records.last
+            self.timestamp = records.newest
         else:
             self.first = _first_offset(records[0])
             self.offset, self.timestamp, _ = records[-1]
+
+        # Faust reads these attributes of a ConsumerRecord, and fails without one of them.
         self.timestamp_type = 0
         self.headers: tuple[()] = ()
-        self.key = self.checksum = None
-        self.serialized_key_size = self.serialized_value_size = 0
+        self.key = None
+        self.checksum = None
+        self.serialized_key_size = 0
+        self.serialized_value_size = 0
 
     @property
     def value(self) -> "FetchedRun":
@@ -107,8 +123,11 @@ def _runs(tp: Any, records: "list[Record | RecordColumns]") -> list[FetchedRun]:
         else:
             parts.append([record])
     runs = [FetchedRun(tp, part) for part in parts]
-    first = [record[1] for record in records[:1] if not isinstance(record, RecordColumns)]
-    _newest_times[tp.topic] = max([_newest_times.get(tp.topic, 0), *first, *(run.timestamp for run in runs)])
+
+    times = [_newest_times.get(tp.topic, 0), *(run.timestamp for run in runs)]
+    if records and not isinstance(records[0], RecordColumns):
+        times.append(records[0][1])
+    _newest_times[tp.topic] = max(times)
     return runs
 
 
@@ -116,7 +135,8 @@ class _LeanRecords(Bounded):
     """Fetched records as three values each, because a ConsumerRecord is 85% of the cost of a small record."""
 
     def __init__(self, tp: Any, records: Any, *arguments: Any, **more: Any) -> None:
-        self._lean, self._needs_log_time = tp.topic in _sources, tp.topic in _log_time_sources
+        self._lean = tp.topic in _sources
+        self._needs_log_time = tp.topic in _log_time_sources
         super().__init__(tp, records, *arguments, **more)
 
     def _unpack_records(self) -> Iterator[Any]:
@@ -131,7 +151,10 @@ class _LeanRecords(Bounded):
 
     def _walk(self, batches: FetchedBatches, *, checks: bool) -> Iterator[RecordColumns]:
         """Yield the records as columns, as far as the batches are usual."""
-        while batches.has_next() and (walk := batches.walk(self.next_fetch_offset, LONGEST_WALK, checks=checks)):
+        while batches.has_next():
+            walk = batches.walk(self.next_fetch_offset, LONGEST_WALK, checks=checks)
+            if not walk:
+                return
             columns, self.next_fetch_offset = walk
             if len(columns):
                 yield columns
@@ -140,17 +163,22 @@ class _LeanRecords(Bounded):
         """Yield the records of a batch, like aiokafka's `PartitionRecords._unpack_records` without transactions."""
         if self._check_crcs and not batch.validate_crc():
             raise fetcher.Errors.CorruptRecordException(f"Invalid CRC - {self._tp}")
+
         records = () if batch.is_control_batch else batch
+
         if isinstance(records, Compressed):
             plain = records.plain()
             inner = FetchedBatches(plain)
             yield from self._walk(inner, checks=False)
             records = DefaultRecordBatch(plain) if inner.has_next() else ()
+
         for record in records:
             if record.offset >= self.next_fetch_offset:
                 result = self._consumer_record(self._tp, record)
                 self.next_fetch_offset = record.offset + 1
                 yield result
+
+        # The last records of a batch may be compacted away. Without this the same batch is fetched again and again.
         self.next_fetch_offset = batch.next_offset
 
     def _consumer_record(self, tp: Any, record: Any) -> Any:
@@ -186,13 +214,15 @@ class Consumer(driver.Consumer):
         if tp.topic not in _sources:
             offset: int | None = super()._new_offset(tp)
             return offset
+        # Faust's own method lists and sorts every offset of a run at each commit: 0.36 us a message.
         acks = self._acked[tp]
         if not acks:
             return None
-        newest: int = max(acks)
+
+        newest_ack: int = max(acks)
         self._acked_index[tp].difference_update(acks)
         acks.clear()
-        return newest + 1
+        return newest_ack + 1
 
     async def highwaters(self, *partitions: Any) -> Mapping[Any, Any]:
         """Return no ends, so that Faust's recovery reads nothing. `Recovery` reads the changelog in bulk."""
@@ -225,6 +255,7 @@ def _can_walk() -> bool:
 def _has_layout() -> bool:
     """Whether aiokafka's `PartitionRecords` has the parts that `_LeanRecords` replaces or reads."""
     names = {"_tp", "_records", "_check_crcs", "_isolation_level", "next_fetch_offset"}
+
     create, unpack = (getattr(_RECORDS, name, None) for name in ("__init__", "_unpack_records"))
     return {*getattr(getattr(create, "__code__", None), "co_names", ())} >= names and unpack is not None
 
@@ -251,5 +282,6 @@ def brokers(kafka: Kafka) -> str:
 def tune() -> None:
     """Run the garbage collector less often. It takes half the time of a small record, and frees nothing."""
     gc.collect()
+    # Objects of the start live as long as the process, so the collector need not visit them again and again.
     gc.freeze()
     gc.set_threshold(200_000, 20, 100)

@@ -21,7 +21,7 @@ FETCH = 16 << 20
 """The most bytes of one partition in a fetch."""
 PATIENCE = 10.0
 """Seconds until a request without an answer fails."""
-AGAIN = 1.0
+RETRY_PAUSE = 1.0
 """Seconds between two attempts."""
 ChangelogRecords = dict[bytes, bytes]
 """The newest value of each key."""
@@ -37,7 +37,7 @@ async def retry(ask: Callable[[], Awaitable[_Answer]], is_current: Callable[[], 
             if access_refusal("worker", error):
                 raise
             log.warning("recovery waits: no broker answers, trying again: %r", error)
-            await asyncio.sleep(AGAIN)
+            await asyncio.sleep(RETRY_PAUSE)
     return None
 
 
@@ -59,24 +59,27 @@ class Recovery:
         return await retry(lambda: self._read(partitions, is_current), is_current)
 
     async def _read(self, partitions: Collection[int], is_current: Callable[[], bool]) -> ChangelogRecords | None:
-        newest: ChangelogRecords = {}
+        newest_values: ChangelogRecords = {}
         self._offsets.clear()
         if not partitions:
-            return newest
+            return newest_values
+
         topics = {CHANGELOG: partitions}
         settings = {"max_partition_fetch_bytes": FETCH, "request_timeout_ms": int(1000 * PATIENCE)}
         async with open_log(self._kafka, topics, PATIENCE, **settings) as reader:
             async for batches in reader.batches_to_end(poll_ms=200, stop=lambda: not is_current()):
                 for records in batches.values():
                     self.records_read += len(records)
-                    self._put(newest, records)
-        return newest if is_current() else None
+                    self._put(newest_values, records)
 
-    def _put(self, newest: ChangelogRecords, records: list[Any]) -> None:
+        # A recovery that stopped early has not read all of the newest values.
+        return newest_values if is_current() else None
+
+    def _put(self, newest_values: ChangelogRecords, records: list[Any]) -> None:
         for record in records:
             if record.value is None:
-                newest.pop(record.key, None)
+                newest_values.pop(record.key, None)
                 self._offsets.pop(record.key, None)
             else:
-                newest[record.key] = record.value
+                newest_values[record.key] = record.value
                 self._offsets[record.key] = record.partition, record.offset
