@@ -11,6 +11,7 @@ def advance(clock: Clock, timestamp: Clock) -> Clock:
     """Return the clock after a record with this timestamp. A timestamp of None does not move it."""
     if timestamp is None:
         return clock
+    # A timestamp may lie before the last one, and a clock that goes back would open closed panes again.
     return timestamp if clock is None else max(clock, timestamp)
 
 

@@ -39,14 +39,17 @@ class FrameBatch:
         if self.ids is None:
             return None
         name = self.ids[index]
-        return name if name is None or isinstance(name, bytes) else int(name).to_bytes(8, "little") if name else None
+        if name is None or isinstance(name, bytes):
+            return name
+        return int(name).to_bytes(8, "little") if name else None
 
-    def ids_from(self, first: int) -> IdArray | None:
-        """Return the ids of the frames from index `first` on, or None if one of these frames has no id."""
+    def ids_from(self, start: int) -> IdArray | None:
+        """Return the ids of the frames from index `start` on, or None if one of these frames has no id."""
         if isinstance(self.ids, np.ndarray):
-            return self.ids[first:] if self.ids[first:].all() else None
-        names = [] if self.ids is None else [name for name in self.ids[first:] if name is not None]
-        return np.frombuffer(b"".join(names), "<u8") if len(names) == len(self) - first else None
+            return self.ids[start:] if self.ids[start:].all() else None
+
+        names = [] if self.ids is None else [name for name in self.ids[start:] if name is not None]
+        return np.frombuffer(b"".join(names), "<u8") if len(names) == len(self) - start else None
 
     def group_numbers(self) -> NDArray[np.uint8]:
         """Return the group of each frame."""
@@ -57,7 +60,8 @@ class FrameBatch:
         if flags.all():
             return self
         reports = self.reports[np.repeat(flags, np.asarray(self.sizes))]
-        offsets, sizes = _select(self.offsets, flags), _select(self.sizes, flags)
+        offsets = _select(self.offsets, flags)
+        sizes = _select(self.sizes, flags)
         ids = None if self.ids is None else _select(self.ids, flags)
         if ids is not None and not any(name is not None and name != 0 for name in ids):
             ids = None
@@ -69,18 +73,24 @@ class FrameBatch:
         parts = (self, other)
         offsets = np.concatenate([np.asarray(part.offsets, np.int64) for part in parts])
         order = np.argsort(offsets, kind="stable")
-        pieces = [piece for part in parts for piece in np.split(part.reports, np.cumsum(part.sizes)[:-1])]
-        names = [part.id_at(index) for part in parts for index in range(len(part))]
-        last = max(parts, key=lambda part: part.next_offset)
+
+        pieces: list[Reports] = []
+        names: list[bytes | None] = []
+        for part in parts:
+            pieces += np.split(part.reports, np.cumsum(part.sizes)[:-1])
+            names += [part.id_at(index) for index in range(len(part))]
+
+        # The batch that reaches further knows the clock of the end. The other one was complete up to its own.
+        longest = max(parts, key=lambda part: part.next_offset)
         groups = np.concatenate([part.group_numbers() for part in parts])
         return FrameBatch(
-            offsets[order].tolist(),
-            [len(pieces[index]) for index in order],
-            [names[index] for index in order] if any(names) else None,
-            np.concatenate([pieces[index] for index in order]),
-            last.next_offset,
-            last.clock,
-            _or_none(groups[order]),
+            offsets=offsets[order].tolist(),
+            sizes=[len(pieces[index]) for index in order],
+            ids=[names[index] for index in order] if any(names) else None,
+            reports=np.concatenate([pieces[index] for index in order]),
+            next_offset=longest.next_offset,
+            clock=longest.clock,
+            groups=_or_none(groups[order]),
         )
 
 

@@ -1,8 +1,8 @@
 """The groups of a tally: the cells and counts of all groups in one vector.
 
 The cells of group 0 come first, then the cells and counts of each further group. A vector without further groups is
-the tally of a query without groups. A group that a shorter vector lacks has no reports. So vectors add from their
-start, and nothing that adds, stores or moves tallies needs to know of groups.
+the tally of a query without groups. A group that a shorter vector lacks has no reports. Vectors therefore add from
+their start, and nothing that adds, stores or moves tallies needs to know of groups.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,17 +45,22 @@ def count_reports(
     cells = oracle.state_size
     if groups is None or len(counts) == cells or not len(groups):
         return oracle.add(counts[:cells], reports)
+
     numbers = np.where(groups < group_count(counts, cells), groups, 0)
     totals = np.bincount(numbers, weights=sizes).astype(np.int64)
-    reports, ends = _by_group(reports, np.asarray(sizes), numbers), np.cumsum(totals)
+    reports = _by_group(reports, np.asarray(sizes), numbers)
+    ends = np.cumsum(totals)
+
     total = 0
     for group in np.flatnonzero(totals).tolist():
-        start, end = _start(cells, group), int(ends[group])
+        start = _start(cells, group)
+        end = int(ends[group])
         part = reports[end - int(totals[group]) : end]
         implausible = oracle.add(counts[start : start + cells], part)
         if group:
             counts[start + cells] += len(part) - implausible
             counts[start + cells + 1] += implausible
+
         total += implausible
     return total
 
@@ -66,6 +71,7 @@ def _by_group(reports: Reports, sizes: Ints, groups: NDArray[np.integer]) -> Rep
     if (sizes == sizes[0]).all():  # whole frames move at once
         width = reports.shape[1]
         return reports.reshape(len(sizes), -1)[order].reshape(-1, width)
+
     ends = np.cumsum(sizes)
     new_ends = np.cumsum(sizes[order])
     return reports[np.repeat(ends[order] - new_ends, sizes[order]) + np.arange(len(reports))]
@@ -128,16 +134,18 @@ def without(snapshot: Snapshot, groups: Collection[int], cells: int) -> Snapshot
     return total.snapshot()
 
 
-def subtract(sums: Sum, later: Mapping[int, Sum], cells: int) -> Snapshot:
-    """Return a sum without the reports of later sums, each of one group."""
-    if not later:
+def subtract(sums: Sum, later_sums: Mapping[int, Sum], cells: int) -> Snapshot:
+    """Return a sum without the reports of later_sums sums, each of one group."""
+    if not later_sums:
         return sums.snapshot()
-    rest = Sum(sums.counts.copy(), sums.n, sums.implausible, sums.duplicates, sums.flag_counts)
-    for group, own in later.items():
-        _take(rest, own.snapshot(), group, cells)
-    first = next(iter(later.values()))  # flags are those of panes, so all groups have the same
-    rest.flag_counts = {flag: times - first.flag_counts.get(flag, 0) for flag, times in rest.flag_counts.items()}
-    return rest.snapshot()
+    remaining = Sum(sums.counts.copy(), sums.n, sums.implausible, sums.duplicates, sums.flag_counts)
+    for group, later_sum in later_sums.items():
+        _take(remaining, later_sum.snapshot(), group, cells)
+
+    # Flags are those of panes, so all groups have the same. To subtract those of each would count them twice.
+    flags = next(iter(later_sums.values())).flag_counts
+    remaining.flag_counts = {flag: times - flags.get(flag, 0) for flag, times in remaining.flag_counts.items()}
+    return remaining.snapshot()
 
 
 def _take(total: Sum, part: Snapshot, group: int, cells: int) -> None:
@@ -156,12 +164,12 @@ def groups_row(groups: GroupNumbers) -> list[GroupNumbers]:
     return [] if groups == GROUP_0 else [groups]
 
 
-def groups_of_row(rest: Sequence[object]) -> GroupNumbers:
+def groups_of_row(row_end: Sequence[object]) -> GroupNumbers:
     """Return the groups that `groups_row` has written, or raise a ReportError."""
-    if not rest:
+    if not row_end:
         return GROUP_0
-    numbers = rest[0]
-    if len(rest) > 1 or not isinstance(numbers, list) or any(type(group) is not int for group in numbers):
+    numbers = row_end[0]
+    if len(row_end) > 1 or not isinstance(numbers, list) or any(type(group) is not int for group in numbers):
         raise ReportError("groups must be a list of whole numbers")
     if numbers != sorted({group for group in numbers if 0 <= group <= MAX_VALUES}):
         raise ReportError(f"groups must be numbers from 0 to {MAX_VALUES} in ascending order")

@@ -63,8 +63,8 @@ class IdLog(Sequence[IdEntry]):
         if isinstance(index, slice):
             start, stop, _ = index.indices(len(self))
             return IdLog(self.ids[8 * start : 8 * stop], self.offsets[start:stop])
-        at = range(len(self))[index]
-        return IdEntry(bytes(self.ids[8 * at : 8 * at + 8]), self.offsets[at])
+        place = range(len(self))[index]
+        return IdEntry(bytes(self.ids[8 * place : 8 * place + 8]), self.offsets[place])
 
     def __eq__(self, other: object) -> Any:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
@@ -75,8 +75,8 @@ class IdLog(Sequence[IdEntry]):
 def encode_ids(segment: Sequence[IdEntry]) -> bytes:
     """Return the bytes of a segment: at least one entry, in the order of the offsets.
 
-    The key of the record holds the first and the last offset. So all records under one key are
-    equal, even if a second worker writes one late.
+    The key of the record holds the first and the last offset, so all records under one key are equal,
+    even if a second worker writes one late.
     """
     entries = segment if isinstance(segment, IdLog) else IdLog.of(segment)
     offsets = np.array(entries.offsets, np.int64)
@@ -86,23 +86,29 @@ def encode_ids(segment: Sequence[IdEntry]) -> bytes:
 
 def decode_ids(data: bytes) -> list[IdEntry]:
     """Read a segment, or raise a ReportError."""
-    version, kind, count, first = head(_SEGMENT, data, "segment")
-    if version != _VERSION or not count or first < 0 or any(data[2:4]):
-        raise ReportError(f"a segment of version {version}, type {kind}, {count} ids from offset {first} is invalid")
+    version, kind, count, first_offset = head(_SEGMENT, data, "segment")
+    if version != _VERSION or not count or first_offset < 0 or any(data[2:4]):
+        raise ReportError(
+            f"a segment of version {version}, type {kind}, {count} ids from offset {first_offset} is invalid"
+        )
+
     end = _SEGMENT.size + 8 * count
     if len(data) < end:
         raise ReportError(f"a segment of {len(data)} bytes is too short for {count} ids")
     steps = _unpack(data[end:], kind, count)
-    offsets = [first, *(first + reach for reach in np.cumsum(steps).tolist())]
-    ids = [data[at : at + 8] for at in range(_SEGMENT.size, end, 8)]
+    offsets = [first_offset, *(first_offset + reach for reach in np.cumsum(steps).tolist())]
+    ids = [data[place : place + 8] for place in range(_SEGMENT.size, end, 8)]
     return list(map(IdEntry, ids, offsets))
 
 
 def _pack(steps: Ints) -> tuple[int, bytes]:
     """Return the type and the bytes of the steps between offsets: one bit for each offset, or the narrowest type."""
-    kind, reach = narrowest(steps), int(steps.sum())
+    kind = narrowest(steps)
+    reach = int(steps.sum())
+    # Frames with ids mostly lie side by side, and then a bit for each offset is shorter than a byte.
     if (reach + 7) // 8 > len(steps) * TYPES[kind].itemsize:
         return kind, steps.astype(TYPES[kind]).tobytes()
+
     bits = np.zeros(reach, np.bool_)
     bits[np.cumsum(steps) - 1] = True
     return _BITS, np.packbits(bits, bitorder="little").tobytes()
@@ -115,8 +121,10 @@ def _unpack(data: bytes, kind: int, count: int) -> Ints:
         steps = np.diff(np.flatnonzero(bits), prepend=-1)
     else:
         steps = _unpack_type(data, kind, count - 1)
+
     if len(steps) != count - 1 or (steps <= 0).any() or float(steps.sum(dtype=np.float64)) >= 1 << 62:
         raise ReportError("the offsets of a segment do not ascend")
+    # Only one form is valid, so that whoever writes a segment again writes the same bytes.
     if _pack(steps) != (kind, data):
         raise ReportError("the offsets of a segment are not packed in the fewest bytes")
     return steps

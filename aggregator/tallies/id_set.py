@@ -22,12 +22,12 @@ class PythonIdSet(set[bytes]):
     """A set of ids in Python, and the model for CompiledIdSet."""
 
     def add_all(self, numbers: IdArray) -> bool:
-        """Add these ids and return True if all are ids, new and distinct. Otherwise add none and return False."""
+        """Add these ids and return True if all are ids, new and distinct. If not, add none and return False."""
         ids: list[bytes] = numbers.astype("<u8", copy=False).view("V8").tolist()
-        new = set(ids)
-        if not numbers.all() or len(new) < len(ids) or not self.isdisjoint(new):
+        new_ids = set(ids)
+        if not numbers.all() or len(new_ids) < len(ids) or not self.isdisjoint(new_ids):
             return False
-        self |= new
+        self |= new_ids
         return True
 
 
@@ -65,7 +65,7 @@ class CompiledIdSet:
         self._count += c_library.lib().learn_ids(*self._table, c_library.buffer("uint64_t[]", frame_id), 1)
 
     def add_all(self, numbers: IdArray) -> bool:
-        """Add these ids and return True if all are ids, new and distinct. Otherwise add none and return False."""
+        """Add these ids and return True if all are ids, new and distinct. If not, add none and return False."""
         if not len(numbers):
             return True
         self._make_room(len(numbers))
@@ -75,14 +75,16 @@ class CompiledIdSet:
         return True
 
     def _make_room(self, more: int) -> None:
+        # Beyond half full the probes of a hash table grow long, and with a full one they never end.
         size = 2 * (self._count + more)
         if size <= len(self._places):
             return
-        old = self._places
+
+        earlier_places = self._places
         bits = max(_MIN_BITS, (size - 1).bit_length())
         self._places = np.zeros(1 << bits, np.uint64)
         self._table = c_library.buffer("uint64_t[]", self._places), bits, c_library.buffer("uint64_t[]", _KEY)
-        self._insert(old[old != 0])
+        self._insert(earlier_places[earlier_places != 0])
 
     def _insert(self, numbers: IdArray) -> bool:
         buffer = c_library.buffer("uint64_t[]", np.ascontiguousarray(numbers, np.uint64))

@@ -34,7 +34,9 @@ class PaneKey(NamedTuple):
 
     def encode(self) -> bytes:
         pane = f"{self.kind}|{self.digest.hex()}|{self.pane}|{self.partition}"
-        return (f"{pane}|{self.span[0]}|{self.span[1]}" if self.span else pane).encode()
+        if self.span is None:
+            return pane.encode()
+        return f"{pane}|{self.span[0]}|{self.span[1]}".encode()
 
 
 class PartitionKey(NamedTuple):
@@ -58,8 +60,12 @@ class StateKey(NamedTuple):
     """The number of a part of a state that is too large for one record, or 0 for the record that is read first."""
 
     def encode(self) -> bytes:
-        window, part = self.window, f"|{self.part}" if self.part else ""
-        return f"state|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}|{self.end}{part}".encode()
+        window = self.window
+        key = f"state|{self.digest.hex()}|{window.kind}|{window.size}|{window.step}|{self.end}"
+        # The first part has no number, like the states of older releases.
+        if self.part:
+            key += f"|{self.part}"
+        return key.encode()
 
 
 class BlockKey(NamedTuple):
@@ -82,14 +88,18 @@ Key = PaneKey | PartitionKey | StateKey | BlockKey
 @lru_cache(maxsize=1 << 12)
 def decode(key: bytes | None) -> Key | None:
     """Read a key. Return None for bytes that hubbub never writes."""
+    # Another spelling, such as 07 for 7, would be a second record of the same thing.
     result = _decode(key) if key is not None and len(key) <= _LONGEST else None
-    return result if result is not None and result.encode() == key else None
+    if result is None or result.encode() != key:
+        return None
+    return result
 
 
 def _decode(key: bytes) -> Key | None:
     try:
-        kind, *rest = key.decode("ascii").split("|")
-        match kind, rest:
+        kind, *parts = key.decode("ascii").split("|")
+
+        match kind, parts:
             case (("tally" | "closed" | "open" | "merged"), [digest, pane, partition]):
                 return PaneKey(kind, bytes.fromhex(digest), int(pane), int(partition))
             case "ids", [digest, pane, partition, first, last]:

@@ -23,10 +23,12 @@ def head(form: struct.Struct, data: bytes, name: str) -> tuple[int, ...]:
 
 def narrowest(counts: Counts) -> int:
     """Return the index of the narrowest type that holds all these integers."""
-    low, high = 0, 0
+    low = 0
+    high = 0
     if len(counts):
         low = 0 if counts.dtype.kind == "u" else int(np.minimum.reduce(counts))  # every type holds 0
         high = int(np.maximum.reduce(counts))
+
     kind = 0
     while not _RANGES[kind][0] <= low <= high <= _RANGES[kind][1]:
         kind += 1

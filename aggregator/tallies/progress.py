@@ -1,7 +1,7 @@
 """The progress of a partition: up to which offset it is counted, and which panes are closed.
 
-A closed pane is a function of the log, because the partition's clock is. So all readers of a log
-find the same reports late, even in a replay years later.
+A closed pane is a function of the log, because the partition's clock is. All readers of a log
+therefore find the same reports late, even in a replay years later.
 """
 
 import struct
@@ -13,7 +13,8 @@ from aggregator.tallies.clock import Clock, pack_clock, unpack_clock
 from aggregator.tallies.keys import home
 from oracles.errors import ReportError
 
-_BARE, _VERSION = 1, 2
+_BARE = 1
+_VERSION = 2
 """Versions of a progress record: without and with the ids of the topics."""
 _HEAD = struct.Struct("<BqqI")
 """Version, next offset, clock, number of digests."""
@@ -53,18 +54,19 @@ class Progress:
 def combine(records: Iterable[Progress]) -> Progress:
     """Return the sum of the progress records of one partition, by any writers and in any order.
 
-    A record stays true for ever. So an older one that a frozen worker writes late, under its own
+    A record stays true for ever, so an older one that a frozen worker writes late, under its own
     key, takes nothing back.
     """
     records = list(records)
     if not records:
         return Progress()
-    last = max(records, key=lambda progress: progress.next_offset)
+    newest_record = max(records, key=lambda progress: progress.next_offset)
+
     closed: dict[bytes, int] = {}
     for progress in records:
         for digest, end in progress.closed.items():
             closed[digest] = max(end, closed.get(digest, end))
-    return Progress(last.next_offset, last.clock, closed, last.topic_ids)
+    return Progress(newest_record.next_offset, newest_record.clock, closed, newest_record.topic_ids)
 
 
 def resume(progress: Progress, open_tallies: Iterable[tuple[int, Clock]]) -> tuple[int, Clock]:
@@ -78,23 +80,27 @@ def resume(progress: Progress, open_tallies: Iterable[tuple[int, Clock]]) -> tup
 
 
 def watermarks(
-    closed: Mapping[bytes, int], before: Mapping[bytes, int], partitions: int
+    closed: Mapping[bytes, int], written: Mapping[bytes, int], partitions: int
 ) -> dict[int, dict[bytes, int]]:
     """Return the watermarks by snapshot partition, for those partitions in which a watermark has moved."""
-    targets = {home(digest, partitions) for digest, end in closed.items() if before.get(digest) != end}
+    # A record replaces the one before under its key, so it repeats the watermarks that have not moved.
+    targets = {home(digest, partitions) for digest, end in closed.items() if written.get(digest) != end}
     result: dict[int, dict[bytes, int]] = {target: {} for target in targets}
     for digest, end in closed.items():
-        if (target := home(digest, partitions)) in targets:
+        target = home(digest, partitions)
+        if target in targets:
             result[target][digest] = end
     return result
 
 
 def encode(progress: Progress) -> bytes:
     """Return the progress record."""
-    topic_ids, bare = progress.topic_ids, progress.topic_ids == TopicIds()
-    version = _BARE if bare else _VERSION
+    # Without ids the record has the form of older releases.
+    topic_ids = progress.topic_ids
+    is_bare = topic_ids == TopicIds()
+    version = _BARE if is_bare else _VERSION
     head = _HEAD.pack(version, progress.next_offset, pack_clock(progress.clock), len(progress.closed))
-    if not bare:
+    if not is_bare:
         head += _TOPIC_IDS.pack(topic_ids.reports, topic_ids.snapshots, 0)
     return head + b"".join(_CLOSED.pack(digest, end) for digest, end in sorted(progress.closed.items()))
 
@@ -103,12 +109,16 @@ def decode(data: bytes) -> Progress:
     """Read a progress record, or raise a ReportError."""
     if len(data) < _HEAD.size or data[0] not in (_BARE, _VERSION):
         raise ReportError(f"not a progress record ({len(data)} bytes, version {_BARE} or {_VERSION} expected)")
+
     version, next_offset, clock, count = _HEAD.unpack_from(data)
     topic_ids, start = (TopicIds(), _HEAD.size) if version == _BARE else _read_topic_ids(data)
     if len(data) != start + count * _CLOSED.size or next_offset < 0:
         raise ReportError(f"a progress record of {len(data)} bytes claims {count} digests and offset {next_offset}")
+
     pairs = list(_CLOSED.iter_unpack(data[start:]))
-    if any(before[0] >= after[0] for before, after in pairwise(pairs)):
+    digests = [digest for digest, _ in pairs]
+    # Of a digest that comes twice, only the second end would count.
+    if any(digest >= following for digest, following in pairwise(digests)):
         raise ReportError("a progress record lists its digests out of order, or one of them twice")
     return Progress(next_offset, unpack_clock(clock), dict(pairs), topic_ids)
 

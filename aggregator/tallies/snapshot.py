@@ -12,7 +12,9 @@ from oracles.errors import ReportError
 from oracles.query.footprint import GROUP_COUNTS
 from oracles.types import Ints
 
-PARTIAL, INCOMPLETE, IDS_OVERFLOW = 1, 2, 4
+PARTIAL = 1
+INCOMPLETE = 2
+IDS_OVERFLOW = 4
 FLAGS = {"partial": PARTIAL, "incomplete": INCOMPLETE, "ids_overflow": IDS_OVERFLOW}
 """The flags of tallies. The other flags of a record follow from its counts."""
 _ALL = sum(FLAGS.values())
@@ -59,11 +61,13 @@ class Sum:
         self.n += times * snapshot.n
         self.implausible += times * snapshot.implausible
         self.duplicates += times * snapshot.duplicates
+        # Integers add in any order, so merging cannot change a bit.
         length = len(snapshot.counts)
         if length > len(self.counts):  # more groups
             self.counts = np.concatenate([self.counts, np.zeros(length - len(self.counts), np.int64)])
         start = self.counts[:length]
         (np.add if times == 1 else np.subtract)(start, snapshot.counts, out=start)
+
         if snapshot.flags:
             for flag in FLAGS.values():
                 if snapshot.flags & flag:
@@ -87,10 +91,17 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     """Return the bytes of a snapshot. Equal snapshots have equal bytes."""
     if snapshot.data is not None:
         return snapshot.data
+
+    # Of a vector of small counts seven of eight bytes would be zeros.
     kind = narrowest(snapshot.counts)
     head = _SNAPSHOT.pack(
-        *(_VERSION, snapshot.flags, kind, len(snapshot.counts)),
-        *(snapshot.n, snapshot.implausible, snapshot.duplicates),
+        _VERSION,
+        snapshot.flags,
+        kind,
+        len(snapshot.counts),
+        snapshot.n,
+        snapshot.implausible,
+        snapshot.duplicates,
     )
     return head + snapshot.counts.astype(TYPES[kind]).tobytes()
 
@@ -103,16 +114,21 @@ def decode_snapshot(data: bytes, cells: int, further: int = 0) -> Snapshot:
     version, flags, kind, length, n, implausible, duplicates = head(_SNAPSHOT, data, "snapshot")
     if version != _VERSION or flags > _ALL | _CORRECTION_FLAG or kind >= len(TYPES) or data[3]:
         raise ReportError(f"a snapshot of version {version}, flags {flags}, type {kind} is invalid")
-    groups, rest = divmod(length - cells, cells + GROUP_COUNTS)
-    if rest or not 0 <= groups <= further or len(data) != _SNAPSHOT.size + length * TYPES[kind].itemsize:
+
+    groups, remainder = divmod(length - cells, cells + GROUP_COUNTS)
+    if remainder or not 0 <= groups <= further or len(data) != _SNAPSHOT.size + length * TYPES[kind].itemsize:
         raise ReportError(
             f"a snapshot claims {length} integers in {len(data)} bytes, but the query needs {cells} for each group"
         )
+    # Negative numbers would take reports of other partitions away from a window.
     if min(n, implausible, duplicates) < 0:
         raise ReportError(f"a snapshot counts {n} reports, {implausible} implausible, {duplicates} duplicates")
+
     snapshot = view_snapshot(data)
+    # A second form of the same counts would give two workers different bytes for one snapshot.
     if not is_narrowest(snapshot.counts, kind):
         raise ReportError("the integers of a snapshot are not in the narrowest type")
+
     for place, total in enumerate((n, implausible, duplicates) if groups else ()):
         numbers = snapshot.counts[2 * cells + place :: cells + GROUP_COUNTS]
         if int(numbers.min()) < 0 or int(numbers.sum(dtype=np.int64)) > total:

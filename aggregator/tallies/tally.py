@@ -1,6 +1,6 @@
 """A tally: the sum of the reports of one query and pane on one source partition, and its offset.
 
-A tally skips offsets below `next_offset`, which it has counted already. So reading the log again
+A tally skips offsets below `next_offset`, which it has counted already, so reading the log again
 from an older offset changes nothing. A closed snapshot, which other processes read, holds no offset:
 its bytes depend on the log alone, and not on the worker that writes them.
 """
@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -58,23 +59,30 @@ class Tally:
 
         The oracle leaves out implausible reports one by one.
         """
-        first = bisect_left(frames.offsets, self.next_offset)
-        if self.closed or first == len(frames):
+        start = bisect_left(frames.offsets, self.next_offset)
+        if self.closed or start == len(frames):
             return []
+
         duplicates: list[int] = []
-        reports, sizes, numbers = frames.reports, frames.sizes, frames.groups
-        if frames.ids is None or self._add_all_ids(frames, first, max_ids):
-            reports, sizes = reports[int(sum(sizes[:first])) :], sizes[first:]
-            numbers = None if numbers is None else numbers[first:]
+        reports = frames.reports
+        sizes = frames.sizes
+        numbers = frames.groups
+        if frames.ids is None or self._add_all_ids(frames, start, max_ids):
+            reports = reports[int(sum(sizes[:start])) :]
+            sizes = sizes[start:]
+            numbers = None if numbers is None else numbers[start:]
         else:
-            flags, duplicates = self._add_new_ids(frames, first, max_ids)
+            flags, duplicates = self._add_new_ids(frames, start, max_ids)
             if not flags.all():
-                reports, sizes = reports[np.repeat(flags, sizes)], np.asarray(sizes)[flags]
+                reports = reports[np.repeat(flags, sizes)]
+                sizes = np.asarray(sizes)[flags]
                 numbers = None if numbers is None else numbers[flags]
+
         implausible = group_cells.count_reports(oracle, self.counts, reports, sizes, numbers)
         self.n += len(reports) - implausible
         self.implausible += implausible
         self._note_duplicates(oracle, frames, duplicates)
+
         self.advance(frames.next_offset, frames.clock)
         return duplicates
 
@@ -88,12 +96,15 @@ class Tally:
     def advance(self, next_offset: int, clock: Clock) -> None:
         """Note that the partition was read up to this offset, and that the tally has all its reports up to there."""
         if next_offset > self.next_offset and not self.closed:
-            self.next_offset, self.clock = next_offset, clock
+            self.next_offset = next_offset
+            self.clock = clock
 
     def close(self) -> Snapshot:
         """Close the tally, forget its ids, and return its final snapshot. Nothing is added any more."""
         self.closed = True
-        self.ids, self.new_ids = id_set(), IdLog()
+        # A closed tally waits for the acknowledgement of its snapshot, and ids are most of its memory.
+        self.ids = id_set()
+        self.new_ids = IdLog()
         return self.snapshot()
 
     def snapshot(self) -> Snapshot:
@@ -102,42 +113,47 @@ class Tally:
 
     def next_segment(self) -> IdLog:
         """Take the next segment of ids that no segment has yet. It is empty if there is none."""
-        segment, self.new_ids = self.new_ids[:SEGMENT], self.new_ids[SEGMENT:]
+        segment = self.new_ids[:SEGMENT]
+        self.new_ids = self.new_ids[SEGMENT:]
         return segment
 
     def recover_ids(self, segments: Iterable[Iterable[IdEntry]]) -> None:
         """Restore the ids of the counted frames.
 
-        A segment is written before its tally. So it may have entries from `next_offset` on, whose
+        A segment is written before its tally, so it may have entries from `next_offset` on, whose
         frames are read again. With these entries the tally would refuse the frames as duplicates.
         """
-        self.ids = id_set(entry.id for segment in segments for entry in segment if entry.offset < self.next_offset)
+        entries = chain.from_iterable(segments)
+        self.ids = id_set(entry.id for entry in entries if entry.offset < self.next_offset)
         self.new_ids = IdLog()
 
-    def _add_all_ids(self, frames: FrameBatch, first: int, max_ids: int) -> bool:
-        """Add the ids from `first` on and return True, or add none if one is missing, known or too many."""
-        ids = frames.ids_from(first)
+    def _add_all_ids(self, frames: FrameBatch, start: int, max_ids: int) -> bool:
+        """Add the ids from `start` on and return True, or add none if one is missing, known or too many."""
+        ids = frames.ids_from(start)
         if ids is None or len(self.ids) + len(ids) > max_ids or not self.ids.add_all(ids):
             return False
-        self.new_ids.extend(ids, np.asarray(frames.offsets[first:], np.int64))
+        self.new_ids.extend(ids, np.asarray(frames.offsets[start:], np.int64))
         return True
 
-    def _add_new_ids(self, frames: FrameBatch, first: int, max_ids: int) -> tuple[Flags, list[int]]:
-        """Add the new ids from `first` on. Return flags of the frames to count, and the indexes of the duplicates."""
+    def _add_new_ids(self, frames: FrameBatch, start: int, max_ids: int) -> tuple[Flags, list[int]]:
+        """Add the new ids from `start` on. Return flags of the frames to count, and the indexes of the duplicates."""
         flags = np.zeros(len(frames), np.bool_)
         duplicates: list[int] = []
-        for index in range(first, len(frames)):
+        for index in range(start, len(frames)):
             frame_id = frames.id_at(index)
             if frame_id is not None and frame_id in self.ids:
                 duplicates.append(index)
                 continue
+
             flags[index] = True
             if frame_id is None:
                 continue
+
             if len(self.ids) < max_ids:
                 self.ids.add(frame_id)
                 self.new_ids.append(frame_id, int(frames.offsets[index]))
             else:
+                # A frame beyond the limit counts, since refusing it would lose reports. The flag says so.
                 self.flags |= IDS_OVERFLOW
         return flags, duplicates
 
@@ -154,5 +170,13 @@ def decode_tally(data: bytes, cells: int, further: int = 0) -> Tally:
     if version != _VERSION or data[2:8] != bytes(6) or data[1] > 1 or next_offset < 0:
         raise ReportError(f"a tally of version {version} up to offset {next_offset} is invalid")
     n, implausible, duplicates, flags, counts, _ = decode_snapshot(data[_TALLY.size :], cells, further)
-    sums = (n, implausible, duplicates, flags)
-    return Tally(counts.astype(np.int64), *sums, next_offset, unpack_clock(clock), bool(is_closed))
+    return Tally(
+        counts=counts.astype(np.int64),
+        n=n,
+        implausible=implausible,
+        duplicates=duplicates,
+        flags=flags,
+        next_offset=next_offset,
+        clock=unpack_clock(clock),
+        closed=bool(is_closed),
+    )
