@@ -46,7 +46,8 @@ HEARSAY = 3.0
 """Seconds after which a worker believes a broker that does not know a topic."""
 _TOPIC_OVERRIDE = 1
 """Kafka's number for a setting on the topic itself."""
-_UNKNOWN, _EXISTS = 3, 36
+_UNKNOWN = 3
+_EXISTS = 36
 """Kafka's error codes for an unknown topic, and for one that exists already."""
 _CONFIG_REFUSALS = (40, 44)
 """Kafka's error codes for an invalid setting, and for one that a policy forbids."""
@@ -76,8 +77,12 @@ def main(arguments: list[str]) -> int:
     def work() -> None:
         kafka = Kafka.read(options)
         needs = sizes(load(options.queries).values()) if options.queries else None
-        partitions, replication, frame = options.partitions, options.replication, options.max_frame
+        partitions = options.partitions
+        replication = options.replication
+        frame = options.max_frame
+
         rise = FormatsRise(kafka, may_rise=options.raise_formats, stop=options.stop_workers, hint=options.stop_hint)
+
         ensuring = ensure(kafka, partitions, replication, frame, sizes=needs, dry=options.dry_run, rise=rise)
         sys.stdout.write("".join(f"{line}\n" for line in asyncio.run(ensuring)))
 
@@ -91,12 +96,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--partitions", type=whole(1, 10_000), default=PARTITIONS, metavar="N", help=partitions_help)
     replicas_help = "number of copies of each partition (default: 1 if there is one broker, otherwise 3)"
     parser.add_argument("--replication", type=whole(1, 100), metavar="R", help=replicas_help)
+
     add_max_frame(parser)
     file = os.environ.get("HUBBUB_QUERIES") or ("hubbub.toml" if Path("hubbub.toml").exists() else None)
     queries_help = (
         "query file, used to size max.message.bytes (HUBBUB_QUERIES; default: hubbub.toml if it exists, else 64MiB)"
     )
     parser.add_argument("--queries", default=file, metavar="FILE", help=queries_help)
+
     raising = "raise the formats version to that of this release, while no worker runs"
     parser.add_argument("--raise-formats", action="store_true", help=raising)
     stop_help = (
@@ -104,9 +111,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     stop = os.environ.get("HUBBUB_STOP_WORKERS") or None
     parser.add_argument("--stop-workers", type=stop_workers, default=stop, metavar="COMMAND", help=stop_help)
+
     hint = os.environ.get("HUBBUB_STOP_HINT", "")
     hint_help = "how people stop all workers here, for the message about running workers (HUBBUB_STOP_HINT)"
     parser.add_argument("--stop-hint", default=hint, metavar="TEXT", help=hint_help)
+
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
     return parser.parse_args(arguments)
 
@@ -132,33 +141,45 @@ async def ensure(
         topics = layout(kafka.prefix, partitions, replication, max_frame, sizes, embedded=kafka.embedded)
         descriptions = await describe(admin, [topic.name for topic in topics])
         missing = [topic for topic in topics if topic.name not in descriptions]
-        obstructions = [
-            fault for topic in topics if (there := descriptions.get(topic.name)) for fault in lasting(there, topic)
-        ]
+        obstructions: list[str] = []
+        for topic in topics:
+            if topic.name in descriptions:
+                obstructions += lasting(descriptions[topic.name], topic)
+        # Nothing is changed if one topic cannot be made right, so that the operator decides before half is done.
         _refuse([*obstructions, *obstacles(missing, brokers)])
+
+        # Before any change, since a refusal must leave all topics as they are.
         rise = rise or FormatsRise(kafka)
         await rise.prepare(admin, is_new=kafka.topic(QUERIES) not in descriptions, dry=dry)
+
         changes = {topic.name: _changes(descriptions[topic.name], topic) for topic in topics if topic not in missing}
+
         refusals: list[SettingRefusal] = []
         if not dry:
             refusals = await create(admin, missing)
             refusals += await alter(admin, descriptions, {name: change for name, change in changes.items() if change})
-            possible = [topic.without({one.name for one in refusals if one.topic == topic.name}) for topic in topics]
+            refused_settings = {topic.name: set[str]() for topic in topics}
+            for refusal in refusals:
+                refused_settings[refusal.topic].add(refusal.name)
+            possible = [topic.without(refused_settings[topic.name]) for topic in topics]
             _refuse(await _remaining_faults(admin, possible))
             results = await describe(admin, [topic.name for topic in topics])
             await rise.finish()
-            _refuse([one.sentence(results[one.topic]) for one in refusals if one.name in GUARANTEES])
+            _refuse([refusal.sentence(results[refusal.topic]) for refusal in refusals if refusal.name in GUARANTEES])
+
         lines = _lines(topics, descriptions, changes, dry=dry)
-        return [*lines, *rise.lines, *(f"left {one}" for one in refusals)]
+        return [*lines, *rise.lines, *(f"left {refusal}" for refusal in refusals)]
 
 
 async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None = None) -> int:
     """Return the number of partitions of the reports. Raise a TopicsError if a worker must not count."""
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes)]
-        descriptions = await _repeat(lambda: describe(admin, names), lambda there: len(there) == len(names), HEARSAY)
+        # A broker that has just started may not know topics that others have.
+        descriptions = await _repeat(lambda: describe(admin, names), lambda known: len(known) == len(names), HEARSAY)
         with suppress(GroupCoordinatorNotAvailableError):  # a new cluster raises it
             await admin.find_coordinator(kafka.topic(WORKER))  # without the right to join, Faust would wait for ever
+
     _refuse(refusals(descriptions, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
     return descriptions[kafka.topic(REPORTS)].partitions
 
@@ -177,10 +198,10 @@ async def _repeat(ask: Callable[[], Awaitable[_Answer]], enough: Callable[[_Answ
     """Ask again until the answer is enough or the time is over, and return the last answer."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
-    while not enough(answer := await ask()):
-        if clock() > deadline:
-            break
+    answer = await ask()
+    while not enough(answer) and clock() <= deadline:
         await asyncio.sleep(0.1)
+        answer = await ask()
     return answer
 
 
@@ -189,8 +210,8 @@ def _refuse(faults: Sequence[str]) -> None:
         raise TopicsError("\n".join(faults))
 
 
-def _changes(there: TopicDescription, topic: Topic) -> dict[str, str]:
-    return {**improvements(there, topic), **fixes(there, topic)}
+def _changes(description: TopicDescription, topic: Topic) -> dict[str, str]:
+    return {**improvements(description, topic), **fixes(description, topic)}
 
 
 def _lines(
@@ -201,17 +222,18 @@ def _lines(
     dry: bool,
 ) -> Iterator[str]:
     for topic in topics:
-        there = descriptions.get(topic.name)
-        if there is None:
-            copies = f"{topic.replication} replica{'s' * (topic.replication != 1)}"
+        description = descriptions.get(topic.name)
+
+        if description is None:
+            replicas = "1 replica" if topic.replication == 1 else f"{topic.replication} replicas"
             settings = [f"{name}={value}" for name, value in topic.settings.items()]
-            text = ", ".join([partitions_text(topic.partitions), copies, *settings])
+            text = ", ".join([partitions_text(topic.partitions), replicas, *settings])
             yield f"{'would create' if dry else 'created'} {topic.name}: {text}"
         elif not changes[topic.name]:
-            yield f"right {topic.name}: {partitions_text(there.partitions)}"
+            yield f"right {topic.name}: {partitions_text(description.partitions)}"
         else:
             for name, value in changes[topic.name].items():
-                has = there.settings.get(name, "unknown")
+                has = description.settings.get(name, "unknown")
                 yield f"{'would set' if dry else 'set'} {topic.name}: {name} from {has} to {value}"
 
 
@@ -219,16 +241,21 @@ async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str
     """Return the topics of these names that exist. It lists all topics, since a question by name may create one."""
     partitions = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names if partitions.get(name)]
-    result = {}
-    for response in await admin.describe_configs(resources) if resources else []:
+    result: dict[str, TopicDescription] = {}
+    if not resources:
+        return result
+
+    for response in await admin.describe_configs(resources):
         for code, message, _, name, entries in response.resources:
             if code == _UNKNOWN:
                 continue  # the topic is new or just deleted, and this broker knows less than the one before
             if code:
                 raise for_code(code)(f"settings of {name}: {message}")
+
             result[name] = TopicDescription(
                 name,
                 partitions=len(partitions[name]),
+                # The partition with the fewest copies decides what the loss of a broker costs.
                 replication=min(len(partition["replicas"]) for partition in partitions[name]),
                 settings={key: value or "" for key, value, *_ in entries},
                 own=frozenset(key for key, _, _, source, *_ in entries if source == _TOPIC_OVERRIDE),
@@ -239,16 +266,19 @@ async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str
 async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[SettingRefusal]:
     """Create topics, and return the settings that the broker refused."""
     results = await _try_create(admin, {topic: topic.settings for topic in topics})
+    # A broker that refuses one setting refuses the whole topic, so it is created without settings first.
     bare = [topic for topic in topics if results.get(topic.name, (0, ""))[0] in _CONFIG_REFUSALS]
     results |= await _try_create(admin, {topic: {} for topic in bare})
     # If another run was faster, the check at the end looks at its topics.
     _refuse([f"{name}: {message}" for name, (code, message) in results.items() if code not in (0, _EXISTS)])
-    there: dict[str, TopicDescription] = {}
+
+    descriptions: dict[str, TopicDescription] = {}
     async with asyncio.timeout(SETTLE):
-        while len(there) < len(bare):  # a broker knows a new topic a moment later
-            there = await describe(admin, [topic.name for topic in bare])
+        while len(descriptions) < len(bare):  # a broker knows a new topic a moment later
+            descriptions = await describe(admin, [topic.name for topic in bare])
             await asyncio.sleep(0.1)
-    return await alter(admin, there, {topic.name: topic.settings for topic in bare})
+
+    return await alter(admin, descriptions, {topic.name: topic.settings for topic in bare})
 
 
 async def _try_create(
@@ -257,12 +287,14 @@ async def _try_create(
     """Create topics with these settings, and return Kafka's error code (0 if none) and message for each."""
     if not topics:
         return {}
-    new = [
+    new_topics = [
         NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=settings)
         for topic, settings in topics.items()
     ]
-    response = await admin.create_topics(new)
-    if forbidden := [name for name, code, _ in response.topic_errors if code == TopicAuthorizationFailedError.errno]:
+
+    response = await admin.create_topics(new_topics)
+    forbidden = [name for name, code, _ in response.topic_errors if code == TopicAuthorizationFailedError.errno]
+    if forbidden:
         raise TopicAuthorizationFailedError(", ".join(forbidden))
     return {name: (code, message or for_code(code).__name__) for name, code, message in response.topic_errors}
 
@@ -273,14 +305,18 @@ async def alter(
     """Change settings one by one if necessary, and return those that the broker refused."""
     refusals: list[SettingRefusal] = []
     for name, change in changes.items():
-        own = {key: descriptions[name].settings[key] for key in descriptions[name].own}
-        code, _ = await _try_alter(admin, name, {**own, **change})
-        for key, value in change.items() if code else ():
-            code, message = await _try_alter(admin, name, {**own, key: value})
+        # The request replaces all settings of a topic, so those that it has must be in it.
+        settings = {key: descriptions[name].settings[key] for key in descriptions[name].own}
+        code, _ = await _try_alter(admin, name, {**settings, **change})
+        if not code:
+            continue
+
+        for key, value in change.items():
+            code, message = await _try_alter(admin, name, {**settings, key: value})
             if code:
                 refusals.append(SettingRefusal(name, key, value, message))
             else:
-                own[key] = value
+                settings[key] = value
     return refusals
 
 

@@ -71,19 +71,26 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> tuple[list[str]
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         descriptions = await describe(admin, [kafka.topic(REPORTS), kafka.topic(QUERIES)])
         running = [str(member) for member in await members(admin, kafka)] if descriptions else []
+
     reports = descriptions.get(kafka.topic(REPORTS))
-    count, copies = (reports.partitions, reports.replication) if reports else (PARTITIONS, None)
+    count = reports.partitions if reports else PARTITIONS
+    copies = reports.replication if reports else None
     formats = await formats_record.look_up(kafka) if kafka.topic(QUERIES) in descriptions else None
-    code, first = 4 if formats is not None and formats.is_higher else 0, ""
+    code = 4 if formats is not None and formats.is_higher else 0
+    step = ""
     present = f" --partitions {count} --replication {copies}" if reports else ""
+
     try:
         changes = await ensure(kafka, count, copies, options.max_frame, sizes=needs, dry=True, rise=NoRise(kafka))
+        # A rise changes the topics too, in the step that stops the workers.
         if any(topic_steps(changes)) and not (formats is not None and formats.is_lower):
-            first = f"run `hubbub topics{present}`, then "
+            step = f"run `hubbub topics{present}`, then "
     except TopicsError as error:
-        changes, code = [f"cannot be made right: {line}" for line in str(error).splitlines()], 4
-        first = "make the topics right, then "
-    return [*topic_lines(changes), *state_lines(formats, running, first, present)], code
+        changes = [f"cannot be made right: {line}" for line in str(error).splitlines()]
+        code = 4
+        step = "make the topics right, then "
+
+    return [*topic_lines(changes), *state_lines(formats, running, step, present)], code
 
 
 def topic_steps(changes: Sequence[str]) -> list[str]:
@@ -96,27 +103,28 @@ def topic_lines(changes: Sequence[str]) -> Iterator[str]:
     yield from (f"topics: {line}" for line in topic_steps(changes) or ["all are right"])
 
 
-def state_lines(formats: Formats | None, running: Sequence[str], first: str = "", options: str = "") -> Iterator[str]:
+def state_lines(formats: Formats | None, running: Sequence[str], step: str = "", options: str = "") -> Iterator[str]:
     """Yield the formats version, the running workers, the steps of an upgrade, and the way back.
 
-    `first` is a step before all others. `options` are those that `hubbub topics` needs for the present topics.
+    `step` is one before all others. `options` are those that `hubbub topics` needs for the present topics.
     """
     workers = f"{len(running)} in the group: {few(running)}" if running else "none in the group"
     if formats is None:
         yield f"formats: the prefix is new, so `hubbub topics` gives it version {NEWEST}"
         yield f"workers: {workers}"
         return
+
     yield f"formats: {formats}; this release is {release()} and writes version {NEWEST}"
     yield f"workers: {workers}"
     if formats.is_higher:
         yield f"upgrade: this release cannot work here: {formats.excess}"
         return
     if formats.is_lower:
-        yield f"upgrade: {first}stop all workers, run `{RAISE}{options}`, start workers of this release; the log waits"
+        yield f"upgrade: {step}stop all workers, run `{RAISE}{options}`, start workers of this release; the log waits"
         yield (
             f"way back: none to releases of formats version {formats.version} after the rise, except a count from "
             "nothing (docs/life.md)"
         )
         return
-    yield f"upgrade: {first}replace one worker after the other; the formats version does not rise"
+    yield f"upgrade: {step}replace one worker after the other; the formats version does not rise"
     yield f"way back: every release that writes formats version {NEWEST} may replace this one, in any order"

@@ -25,7 +25,8 @@ class FormatsRise:
         self._kafka = kafka
         self._may_rise = may_rise
         """Whether the operator wants a higher version."""
-        self._stop, self._hint = stop, hint
+        self._stop = stop
+        self._hint = hint
         self._is_due = False
 
     async def prepare(self, admin: Any, *, is_new: bool, dry: bool) -> None:
@@ -33,16 +34,19 @@ class FormatsRise:
         if is_new:
             self._is_due = True
             return
+
         formats = await formats_record.look_up_patiently(self._kafka)
         refuse_higher(formats)
         if not formats.is_lower:
             return
+
         names = await self._members(admin)
         if names and self._may_rise and self._stop and not dry:
             names = await self._stop_workers(admin, self._stop)
         refusal = raise_refusal(formats, names, may_rise=self._may_rise)
         if refusal:
             raise FormatsError("\n".join(filter(None, (refusal, self._hint))))
+
         self._is_due = True
         self.lines = [_line(formats, self._kafka, dry=dry)]
 
@@ -57,8 +61,10 @@ class FormatsRise:
     async def _stop_workers(self, admin: Any, command: list[str]) -> list[str]:
         """Run the command, wait until the group is empty, and return the members that are left."""
         process = await asyncio.create_subprocess_exec(*command)
-        if code := await process.wait():
+        code = await process.wait()
+        if code:
             raise FormatsError(f"{shlex.join(command)} exited with code {code}, so the workers may still run")
+
         looks = int(STOPPING / PAUSE)
         for _ in range(looks):
             if not await self._members(admin):

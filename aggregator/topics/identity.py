@@ -21,15 +21,18 @@ log = logging.getLogger(__name__)
 
 PAUSE = 10.0
 """Seconds between two checks."""
-PATIENCE, AGAIN = 10.0, 0.2
-"""Seconds until a question fails, and between two attempts."""
+PATIENCE = 10.0
+"""Seconds until a question fails."""
+RETRY_PAUSE = 0.2
+"""Seconds between two attempts."""
 
 
 def check_ids(present: TopicIds, reference: TopicIds, kafka: Kafka) -> None:
     """Raise a Guarantee if the counts belong to other topics than those that Kafka has now."""
     pairs = {REPORTS: (present.reports, reference.reports), SNAPSHOTS: (present.snapshots, reference.snapshots)}
-    for name, (now, before) in pairs.items():
-        if now and before and now != before:
+    for name, (present_id, counted_id) in pairs.items():
+        # A broker without ids, or an older record of progress, leaves one of them empty.
+        if present_id and counted_id and present_id != counted_id:
             raise Guarantee(f"{kafka.topic(name)} was deleted and created again since it was counted; {ANEW}")
 
 
@@ -38,16 +41,21 @@ async def identify(kafka: Kafka, broker: OffsetLookup, partitions: int) -> Topic
     if not kafka.dialect.has_topic_ids:
         return TopicIds()
     names = [kafka.topic(REPORTS), kafka.topic(SNAPSHOTS)]
+
     answer: dict[str, tuple[bytes, int]] = {}
     async with asyncio.timeout(PATIENCE):
         while not answer:
             try:
                 answer = await topic_ids(broker.client, names)
             except KafkaError:  # a broker does not answer for a moment
-                await asyncio.sleep(AGAIN)
-    if missing := [name for name in names if name not in answer]:
+                await asyncio.sleep(RETRY_PAUSE)
+
+    missing = [name for name in names if name not in answer]
+    if missing:
         raise TimeoutError(f"{', '.join(missing)}: no broker describes this topic")
+
     (reports, count), (snapshots, _) = (answer[name] for name in names)
+    # Ids of frames name their partition by this number, so other partitions would refuse the frames.
     if count != partitions:
         raise Guarantee(
             f"{names[0]} has {count} partitions now, not {partitions}, and ids of frames depend on the number. Start "
@@ -58,15 +66,15 @@ async def identify(kafka: Kafka, broker: OffsetLookup, partitions: int) -> Topic
 
 async def watch_identity(kafka: Kafka, broker: OffsetLookup, partitions: int) -> None:
     """Check the ids again and again, and raise a Guarantee if a topic was deleted and created again."""
-    first: TopicIds | None = None
+    first_ids: TopicIds | None = None
     while True:
         try:
-            now = await identify(kafka, broker, partitions)
+            present_ids = await identify(kafka, broker, partitions)
         except (KafkaError, TimeoutError, OSError) as error:
             log.warning("ids of the topics not checked, trying again: %r", error)
         else:
-            first = first or now
-            check_ids(now, first, kafka)
+            first_ids = first_ids or present_ids
+            check_ids(present_ids, first_ids, kafka)
         await asyncio.sleep(PAUSE)
 
 
@@ -83,11 +91,11 @@ async def check_ends(broker: OffsetLookup, topic: str, resume_offsets: Callable[
     for _ in range(10):
         offsets = {tp.partition: offset for tp, offset in resume_offsets().items()}
         ends = await broker.ends(max(offsets, default=-1) + 1)
-        short = [partition for partition, offset in offsets.items() if offset > ends[partition]]
-        if not short:
+        shorter = [partition for partition, offset in offsets.items() if offset > ends[partition]]
+        if not shorter:
             return
         await asyncio.sleep(1.0)  # a new leader may not know the end of the log yet
     raise Guarantee(
-        f"{topic} ends before its counted records (partitions {short}), so it was deleted and created again. "
+        f"{topic} ends before its counted records (partitions {shorter}), so it was deleted and created again. "
         f"Stop the workers, delete every other topic of the prefix too, run `hubbub topics`, and start them again"
     )

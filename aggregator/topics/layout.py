@@ -19,17 +19,19 @@ from hubbub.kafka.settings import (
     TRUTH,
 )
 
-KIB, MIB = 1 << 10, 1 << 20
+KIB = 1 << 10
+MIB = 1 << 20
 ENVELOPE = 64 * KIB
 """The bytes that a batch adds to a frame. A frame that is a little too large still arrives, and is refused."""
-MONTH, WEEK = 30 * 86_400 * 1000, 7 * 86_400 * 1000
+WEEK = 7 * 86_400 * 1000
+MONTH = 30 * 86_400 * 1000
 
 MAX_BYTES = "max.message.bytes"
 INSYNC = "min.insync.replicas"
 CLEANUP = "cleanup.policy"
 LAG = "min.compaction.lag.ms"
 TOMBSTONES = "delete.retention.ms"
-SHORT = 600_000
+TOMBSTONE_LIFE = 600_000
 """Milliseconds for which deletions stay. With Kafka's default of a day a restart would read the checkpoints of a day.
 
 Readers do not rely on deletions: an old value that comes back does no harm (docs/reliability.md).
@@ -121,9 +123,9 @@ class SettingRefusal(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic}: Kafka refuses {self.name}={self.value}: {self.reason}"
 
-    def sentence(self, there: TopicDescription) -> str:
+    def sentence(self, description: TopicDescription) -> str:
         """Return the sentence about the present value and its danger."""
-        has = there.settings.get(self.name, "unknown")
+        has = description.settings.get(self.name, "unknown")
         return f"{self}; it is {has}: {GUARANTEES[self.name]}"
 
 
@@ -139,22 +141,28 @@ def layout(
     """Return all topics. The embedded broker has no replicas, and ignores settings."""
     sizes = Sizes() if sizes is None else sizes
 
-    def topic(name: str, exact: dict[str, str], largest: int | None, defaults: dict[str, str] | None = None) -> Topic:
-        count, remedy = (1 if name == QUERIES else partitions), _REMEDIES.get(name, "")
+    def topic(name: str, exact: dict[str, str], max_bytes: int | None, defaults: dict[str, str] | None = None) -> Topic:
+        count = 1 if name == QUERIES else partitions
+        remedy = _REMEDIES.get(name, "")
         if embedded:
             return Topic(prefix + name, count, 1, remedy=remedy)
+
         # A leader without all records would lose acknowledged ones.
         exact = {**exact, "unclean.leader.election.enable": "false"}
-        least = {INSYNC: min(2, replication), **({MAX_BYTES: largest} if largest else {})}
+        bounds = {INSYNC: min(2, replication)}
+        if max_bytes is not None:
+            bounds[MAX_BYTES] = max_bytes
+
         if name in (SNAPSHOTS, CHANGELOG):
-            least[LAG] = UNDISTURBED
-        return Topic(prefix + name, count, replication, exact, least, defaults or {}, remedy)
+            bounds[LAG] = UNDISTURBED
+        return Topic(prefix + name, count, replication, exact, bounds, defaults or {}, remedy)
 
     month = {"retention.ms": str(MONTH)}
     # Clients must not choose the time that closes panes. A definition applies from its log time on.
     reports = {CLEANUP: "delete", TIMESTAMP: "LogAppendTime"}
     # The lag of compaction counts from the times of the records, which must come from the brokers.
-    ours = {CLEANUP: "compact", TIMESTAMP: "LogAppendTime", TOMBSTONES: str(SHORT)}
+    ours = {CLEANUP: "compact", TIMESTAMP: "LogAppendTime", TOMBSTONES: str(TOMBSTONE_LIFE)}
+
     return [
         topic(REPORTS, reports, max_frame + ENVELOPE),
         topic(REJECTS, {CLEANUP: "delete"}, None, {"retention.ms": str(WEEK)}),
@@ -172,13 +180,14 @@ def faults(descriptions: Mapping[str, TopicDescription], topics: Sequence[Topic]
     """Return why the guarantees would not hold on these topics, and what to do."""
     result = []
     for topic in topics:
-        there = descriptions.get(topic.name)
-        if there is None:
+        description = descriptions.get(topic.name)
+        if description is None:
             result.append(str(TopicMissing(topic.name)))
             continue
-        result += lasting(there, topic)
-        for name, value in fixes(there, topic).items():
-            has = there.settings.get(name, "unknown")
+
+        result += lasting(description, topic)
+        for name, value in fixes(description, topic).items():
+            has = description.settings.get(name, "unknown")
             result.append(f"{topic.name}: {name} is {has}, but must be {value}; run `hubbub topics`")
     return result
 
@@ -199,51 +208,52 @@ def refusals(
     return faults(descriptions, topics)
 
 
-def lasting(there: TopicDescription, topic: Topic) -> list[str]:
+def lasting(description: TopicDescription, topic: Topic) -> list[str]:
     """Return the faults that no change of a setting can fix."""
     result = []
-    if topic.remedy and there.partitions != topic.partitions:
-        remedy = topic.remedy.format(has=there.partitions)
-        result.append(f"{topic.name}: has {partitions_text(there.partitions)}, not {topic.partitions}; {remedy}")
-    if there.replication < topic.replication:
+    if topic.remedy and description.partitions != topic.partitions:
+        remedy = topic.remedy.format(has=description.partitions)
+        result.append(f"{topic.name}: has {partitions_text(description.partitions)}, not {topic.partitions}; {remedy}")
+    if description.replication < topic.replication:
         result.append(
-            f"{topic.name}: has {there.replication} of {topic.replication} replicas; add some with "
-            f"kafka-reassign-partitions, or run `hubbub topics --replication {there.replication}` if fewer are enough"
+            f"{topic.name}: has {description.replication} of {topic.replication} replicas; add some with "
+            "kafka-reassign-partitions, or run `hubbub topics --replication "
+            f"{description.replication}` if fewer are enough"
         )
     return result
 
 
-def fixes(there: TopicDescription, topic: Topic) -> dict[str, str]:
+def fixes(description: TopicDescription, topic: Topic) -> dict[str, str]:
     """Return the settings to change so that the guarantees hold."""
-    changes = {name: value for name, value in topic.exact.items() if not _same(there.settings.get(name), value)}
-    for name, least in topic.least.items():
+    changes = {name: value for name, value in topic.exact.items() if not _same(description.settings.get(name), value)}
+    for name, bound in topic.least.items():
         # If more replicas must be in sync than exist, nobody can write at all.
-        most = there.replication if name == INSYNC else math.inf
-        value = there.settings.get(name, "")
-        if not value.isdecimal() or not min(least, most) <= int(value) <= most:
-            changes[name] = str(min(least, most))
+        limit = description.replication if name == INSYNC else math.inf
+        value = description.settings.get(name, "")
+        if not value.isdecimal() or not min(bound, limit) <= int(value) <= limit:
+            changes[name] = str(min(bound, limit))
     return changes
 
 
-def improvements(there: TopicDescription, topic: Topic) -> dict[str, str]:
+def improvements(description: TopicDescription, topic: Topic) -> dict[str, str]:
     """Return the settings to change for speed and comfort, if nobody has set them on the topic."""
     return {
         name: value
         for name, value in topic.defaults.items()
-        if name not in there.own and there.settings.get(name) != value
+        if name not in description.own and description.settings.get(name) != value
     }
 
 
 def obstacles(topics: Sequence[Topic], brokers: int) -> Iterator[str]:
     """Yield why the topics cannot be created on so few brokers."""
-    most = max((topic.replication for topic in topics), default=0)
-    if most > brokers:
-        count = f"{brokers} broker{'s' * (brokers != 1)}"
-        yield f"{count} cannot hold {most} replicas; start more brokers, or use --replication {brokers}"
+    replication = max((topic.replication for topic in topics), default=0)
+    if replication > brokers:
+        count = "1 broker" if brokers == 1 else f"{brokers} brokers"
+        yield f"{count} cannot hold {replication} replicas; start more brokers, or use --replication {brokers}"
 
 
 def partitions_text(count: int) -> str:
-    return f"{count} partition{'s' * (count != 1)}"
+    return "1 partition" if count == 1 else f"{count} partitions"
 
 
 def _same(has: str | None, value: str) -> bool:

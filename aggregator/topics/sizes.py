@@ -1,6 +1,6 @@
 """The sizes of the largest records that the topics must accept for the queries of a file.
 
-Kafka services limit `max.message.bytes` far more than Kafka itself does. So `hubbub topics` asks for
+Kafka services limit `max.message.bytes` far more than Kafka itself does, and `hubbub topics` asks for
 no more than the queries need. After a query is added, run `hubbub topics` again.
 """
 
@@ -63,7 +63,10 @@ def _record_bytes(query: Query, domain: Domain) -> int:
         columns *= 2
     numbers = NUMBER * columns + _name_bytes(domain)
     hitters = methods * values * (HITTER + _name_bytes(domain))
-    sets = query.sets or tuple(pair for attribute in query.attributes for pair in attribute.sets)
+    sets = list(query.sets)
+    if not sets:
+        for attribute in query.attributes:
+            sets += attribute.sets
     return values * numbers + hitters + sum(SET + NUMBER * methods + len(name) for name, _ in sets)
 
 

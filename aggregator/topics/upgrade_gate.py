@@ -49,8 +49,10 @@ class UpgradeGate:
 
     def __init__(self, kafka: Kafka, follower: Follower, patience: float, on_look: Callable[[int], None]) -> None:
         self.looks = 0
-        self._kafka, self._follower = kafka, follower
-        self._patience, self._on_look = patience, on_look
+        self._kafka = kafka
+        self._follower = follower
+        self._patience = patience
+        self._on_look = on_look
         self._changed = asyncio.Event()
         follower.on_change.append(lambda _: self._changed.set())
 
@@ -69,11 +71,11 @@ class UpgradeGate:
     async def _wait_for_formats(self) -> None:
         """Wait for the formats version of this release. If it is higher, or stays lower, raise a FormatsError."""
         wait = _Wait(self._patience)
-        while (formats := self._follower.definitions.formats).is_lower:
-            wait.go_on(lower_text(formats))
+        while self._follower.definitions.formats.is_lower:
+            wait.go_on(lower_text(self._follower.definitions.formats))
             await self._pause()
             await self._follower.within(PAUSE)
-        refuse_higher(formats)
+        refuse_higher(self._follower.definitions.formats)
 
     async def wait_for_older_workers(self, is_current: Callable[[], bool] = lambda: True) -> None:
         """Wait until every member of the group knows formats versions. If some stay, raise a FormatsError.
@@ -85,6 +87,7 @@ class UpgradeGate:
         wait = _Wait(self._patience)
         while is_current():
             older = await self._older_workers()
+            # None is no empty list: without an answer nobody knows whether older workers run.
             if older == []:
                 return
             if older:
