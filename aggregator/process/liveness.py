@@ -14,8 +14,10 @@ PATIENCE_SHARING = 60.0
 """Seconds for a rebalance with recovery. One took 33 s on a busy machine."""
 PATIENCE_MERGING = 60.0
 """Seconds for a round of the merger. One record of millions of values takes seconds."""
-SILENT, GONE = 15.0, 300.0
-"""Seconds without an answer of any broker until a worker is not ready, and until it exits."""
+SILENT = 15.0
+"""Seconds without an answer of any broker until a worker is not ready."""
+GONE = 300.0
+"""Seconds without an answer of any broker until a worker exits."""
 
 
 class Stage(StrEnum):
@@ -78,18 +80,20 @@ class Liveness:
         self._marks: dict[tuple[Stage, int], tuple[int, float]] = {}
         self._beat = Beat()
 
-    def find_hung(self, beat: Beat, now: float) -> list[Standstill]:
+    def find_hung(self, beat: Beat, time: float) -> list[Standstill]:
         """Return the parts that have stood still for too long. A part that the last beat lacked starts at 0."""
-        marks, self._beat = self._marks, beat
+        marks = self._marks
+        self._beat = beat
         self._marks = {}
         for part, partition, value in _parts(beat):
             mark = marks.get((part, partition))
-            self._marks[part, partition] = mark if mark is not None and mark[0] == value else (value, now)
-        return [one for one in self._standstills(now) if one.seconds > self._patience(one.part)]
+            self._marks[part, partition] = mark if mark is not None and mark[0] == value else (value, time)
+        return [stop for stop in self._standstills(time) if stop.seconds > self._patience(stop.part)]
 
-    def find_slow(self, now: float) -> Standstill | None:
+    def find_slow(self, time: float) -> Standstill | None:
         """Return a part that stands still so long that the worker is not ready, or None. It need not hang."""
-        for standstill in self._standstills(now):
+        for standstill in self._standstills(time):
+            # Offsets may rest if nothing is unread, and during a recovery. These parts never rest.
             is_certain = standstill.part in (Stage.MERGER, Stage.LOOP) or (
                 standstill.part is Stage.REPORTS and standstill.partition in self._beat.more
             )
@@ -97,22 +101,23 @@ class Liveness:
                 return standstill
         return None
 
-    def restart(self, standstill: Standstill, now: float) -> None:
+    def restart(self, standstill: Standstill, time: float) -> None:
         """Restart the time of a part that stands still for a good reason."""
         mark = self._marks.get((standstill.part, standstill.partition))
         if mark is not None:
-            self._marks[standstill.part, standstill.partition] = mark[0], now
+            self._marks[standstill.part, standstill.partition] = mark[0], time
 
     def restart_all(self) -> None:
         """Restart the time of all parts, because no part can move while no broker answers."""
         self._marks.clear()
 
-    def _standstills(self, now: float) -> Iterator[Standstill]:
-        for (part, partition), (value, since) in list(self._marks.items()):
-            yield Standstill(part, now - since, partition, value)
+    def _standstills(self, time: float) -> Iterator[Standstill]:
+        for (part, partition), (value, start) in list(self._marks.items()):
+            yield Standstill(part, time - start, partition, value)
 
     def _patience(self, part: Stage) -> float:
         patience = _PATIENCE.get(part, PATIENCE) * self._haste
+        # Progress moves with each checkpoint only, and a large one makes the next wait.
         return patience + self._beat.pause if part is Stage.REPORTS else patience
 
 
@@ -129,10 +134,13 @@ def _parts(beat: Beat) -> Iterator[tuple[Stage, int, int]]:
     if not beat.number:
         yield Stage.START, -1, beat.steps
         return
+
     yield Stage.LOOP, -1, beat.number
     if not beat.counting:
+        # Offsets stand still during a recovery, which may take longer than their patience.
         yield Stage.SHARING, -1, beat.steps
         return
+
     yield Stage.MERGER, -1, beat.rounds
     for partition, offset in beat.reports.items():
         yield Stage.REPORTS, partition, offset

@@ -31,8 +31,9 @@ PATIENCE_ASKING = 120.0
 """Seconds until the questions about a standstill fail."""
 LOOK_AGAIN = 5.0
 """Seconds that a worker has to read new records."""
-STANDSTILL_CODE, NO_BROKER = 1, 3
-"""Exit codes."""
+STANDSTILL_CODE = 1
+NO_BROKER = 3
+"""Exit code if no broker answers."""
 _TOPICS = {Stage.REPORTS: REPORTS, Stage.SNAPSHOTS: SNAPSHOTS}
 
 
@@ -44,7 +45,8 @@ class Watchdog:
         """The newest beat, which only the main loop sets."""
         self._answer_time = 0.0
         """The time of the last answer of a broker, on the clock of the watchdog."""
-        self._kafka, self._end = kafka, end
+        self._kafka = kafka
+        self._end = end
         self._liveness = Liveness(haste)
         self._haste = haste
         self._is_closed = False
@@ -52,6 +54,7 @@ class Watchdog:
         """The clock of the watchdog: the seconds that it was awake, which pass more slowly on an overloaded machine."""
 
     def __enter__(self) -> Self:
+        # A daemon thread, which does not keep a process alive that wants to exit.
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
         return self
 
@@ -76,6 +79,7 @@ class Watchdog:
             asyncio.run(self._watch())
         except Exception:
             log.exception("watchdog failed, so the worker exits")
+            # Without the watchdog nobody would notice a hang, so its own fault ends the worker too.
             self._end(STANDSTILL_CODE)
 
     async def _watch(self) -> None:
@@ -94,16 +98,22 @@ class Watchdog:
             if silent > GONE * self._haste:
                 log.critical("no broker at %s has answered for %.0f s", self._kafka.servers, silent)
                 self._end(NO_BROKER)
+
+            # No part can move without a broker, so its time starts again with the next answer.
             if silent > 3 * PROBE:
                 self._liveness.restart_all()
                 continue
+
             standstills = self._liveness.find_hung(self.beat, self._now)
             for standstill in standstills:
                 if not standstill.needs_broker:
                     log.critical("hung: %s, although the brokers answer", standstill)
                     self._end(STANDSTILL_CODE)
+
             for part in _TOPICS:
-                await self._ask([one for one in standstills if one.part is part], part)
+                await self._ask([standstill for standstill in standstills if standstill.part is part], part)
+
+            # The brokers have answered, and there was nothing to read.
             for standstill in standstills:
                 self._liveness.restart(standstill, self._now)
 
@@ -111,6 +121,7 @@ class Watchdog:
         """End the process if one of these partitions has records that the worker had time to read."""
         if not standstills:
             return
+
         rounds = self.beat.rounds
         try:
             async with (
@@ -122,22 +133,27 @@ class Watchdog:
         except (KafkaError, TimeoutError, OSError) as error:  # without a broker, no part of the worker hangs
             log.warning("watchdog: no broker answers, trying again: %r", error)
             return
+
+        # The worker had time to read, so its newest beat counts.
         beat = self.beat
         if part is Stage.SNAPSHOTS and beat.rounds == rounds:
             return  # the merger has made no round since: a slow record, or the merger itself hangs
-        now = beat.reports if part is Stage.REPORTS else beat.snapshots
+
+        positions = beat.reports if part is Stage.REPORTS else beat.snapshots
         for standstill, offset in candidates:
-            if beat.counting and now.get(standstill.partition) == standstill.offset:
+            if beat.counting and positions.get(standstill.partition) == standstill.offset:
                 log.critical("hung: %s, although there is a record at offset %s", standstill, offset)
                 self._end(STANDSTILL_CODE)
 
     async def _with_records(self, broker: OffsetLookup, standstills: list[Standstill]) -> list[tuple[Standstill, int]]:
         """Return those with a real record after their offset. The marker of a transaction at the end is no record."""
         if self._kafka.dialect.ends_are_exact:
-            ends = await broker.ends(1 + max(one.partition for one in standstills))
-            standstills = [one for one in standstills if ends[one.partition] > one.offset]
+            ends = await broker.ends(1 + max(standstill.partition for standstill in standstills))
+            standstills = [standstill for standstill in standstills if ends[standstill.partition] > standstill.offset]
+
         candidates = []
         for standstill in standstills:
+            # Without a record in time the end is the marker of a transaction, and the part has nothing to read.
             with suppress(TimeoutError):
                 candidates.append((standstill, await broker.first(standstill.partition, standstill.offset)))
         return candidates
@@ -151,7 +167,8 @@ class Watchdog:
                 await client.bootstrap()
                 while True:
                     await client.fetch_all_metadata()
-                    self._answer_time, had_answer = self._now, True
+                    self._answer_time = self._now
+                    had_answer = True
                     await asyncio.sleep(PROBE)
             except (KafkaError, OSError, TimeoutError) as error:
                 if had_answer:

@@ -65,27 +65,36 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_kafka(parser, embedded=True)
     add_queries(parser)
     add_address(parser, 8801, "/metrics, /healthz and /readyz")
+
     budget = os.environ.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or BYTES_PER_S
     rate_help = "maximum bytes of checkpoints per second; large ones are written less often"
     rate_help += f" (HUBBUB_CHECKPOINT_BYTES_PER_S; default: {size_text(BYTES_PER_S)})"
     parser.add_argument("--checkpoint-bytes-per-s", type=size, default=budget, metavar="SIZE", help=rate_help)
+
     add_max_frame(parser)
+
     patience = os.environ.get("HUBBUB_UPGRADE_PATIENCE") or f"{PATIENCE:.0f}"
     patience_help = "seconds to wait for the formats version, and for workers of older releases to stop; max: for ever"
     patience_help += f" (HUBBUB_UPGRADE_PATIENCE; default: {PATIENCE:.0f})"
     parser.add_argument("--upgrade-patience", type=rate, default=patience, metavar="S", help=patience_help)
+
     names = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
     retire_help = "query to retire, which the file does not have any more; may be repeated (HUBBUB_RETIRE=a,b)"
     parser.add_argument("--retire", action="append", metavar="NAME", help=retire_help)
+
     name_help = "name of this worker in its group; a process that comes back under it gets its partitions at once"
     name_help += " (HUBBUB_INSTANCE; default: none)"
     name = os.environ.get("HUBBUB_INSTANCE") or None
     parser.add_argument("--instance", type=parsed(parse_instance), default=name, metavar="NAME", help=name_help)
+
     leave_help = "give the name up at SIGTERM and Ctrl-C, so that others take over at once (HUBBUB_LEAVE=1)"
     parser.add_argument("--leave", action="store_true", default=flag(parser, "HUBBUB_LEAVE"), help=leave_help)
+
     logs.add_options(parser)
     options = parser.parse_args(arguments)
+    # An empty HUBBUB_RETIRE is a list of one empty name.
     options.retire = {name.strip() for name in options.retire or names} - {""}
+
     if options.instance and options.embedded:
         parser.error("--instance needs Apache Kafka, not the embedded broker: remove it (or HUBBUB_INSTANCE)")
     if options.leave and not options.instance:
@@ -97,17 +106,21 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
     async with AsyncExitStack() as stack:
+        # The watchdog comes first, since every later step may wait for a broker without end.
         watchdog = stack.enter_context(Watchdog(kafka))
         options.sizes = sizes(file.queries.values())
         partitions = await verify(kafka, options.max_frame, options.sizes)
+
         outbox = await stack.enter_async_context(Outbox(kafka))
         broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
         follower = await stack.enter_async_context(Follower(kafka))
         gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
         await gate.wait()
+
         registrar = Registrar(options.queries, follower)
         await registrar.register(file, options.retire)
         worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
+
         handlers = health(make_aiohttp_handler(worker.metrics.registry), worker.missing)
         address = serving_alone(handlers, options.host, options.port)
         host, port = await stack.enter_async_context(address)

@@ -24,14 +24,14 @@ class ClockSkewAlarm:
         self._gauge = gauge
         self._partitions: set[int] = set()
 
-    def look(self, partition: int, ahead: float) -> None:
+    def look(self, partition: int, seconds_ahead: float) -> None:
         """Note by how many seconds the clock of a partition is ahead of this machine's."""
-        self._gauge.labels(str(partition)).set(ahead)
-        if ahead > MAX_SKEW and partition not in self._partitions:
+        self._gauge.labels(str(partition)).set(seconds_ahead)
+        if seconds_ahead > MAX_SKEW and partition not in self._partitions:
             self._partitions.add(partition)
             message = "clock of partition %s is %.0f s ahead of this machine's: reports that come in time are late"
-            log.critical(message, partition, ahead)
-        elif ahead <= MAX_SKEW:
+            log.critical(message, partition, seconds_ahead)
+        elif seconds_ahead <= MAX_SKEW:
             self._partitions.discard(partition)
 
 
@@ -39,9 +39,11 @@ class WorkerGauges:
     """The gauges that a worker reads from its parts: lag, skew, definitions and bytes."""
 
     def __init__(self, metrics: Metrics, counting: CountingApp, follower: Follower, registrar: Registrar) -> None:
-        self._metrics, self._counting = metrics, counting
+        self._metrics = metrics
+        self._counting = counting
         self._follower = follower
         self._alarm = ClockSkewAlarm(metrics.clock_ahead)
+        # These are read when they are asked for, so that a scrape just after a change is right.
         metrics.definitions_behind.set_function(lambda: registrar.behind)
         metrics.definitions_refused.set_function(lambda: registrar.refused)
         metrics.definitions_unread.set_function(lambda: len(follower.definitions.unreadable))
@@ -58,11 +60,12 @@ class WorkerGauges:
             if source.clock is not None:
                 lag = max(lag, time.time() - source.clock / 1000)
                 self._alarm.look(partition, source.clock / 1000 - time.time())
+
         self._metrics.lag_seconds.set(lag)
 
     def _tally_bytes(self) -> int:
         sources = self._counting.sources.values()
-        return sum(tally.counts.nbytes for source in sources for tally in source.tallies.values())
+        return sum(sum(tally.counts.nbytes for tally in source.tallies.values()) for source in sources)
 
     def _predicted_bytes(self) -> int:
         """Return the memory that `hubbub check` predicts for the tallies of the owned partitions."""

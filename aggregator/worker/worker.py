@@ -17,6 +17,7 @@ from aggregator.counting.checkpoint_plan import WriteBudget
 from aggregator.counting.faust_app import Instance, build_app
 from aggregator.counting.partition import SourcePartition
 from aggregator.errors import ClassicGroupsRefused, Fenced
+from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.freshness import Freshness, Unpublished
 from aggregator.process.liveness import Beat
@@ -27,7 +28,7 @@ from aggregator.publishing.service import PublishingService
 from aggregator.topics.identity import watch_identity
 from aggregator.topics.upgrade_gate import UpgradeGate
 from aggregator.worker.gauges import WorkerGauges
-from aggregator.worker.ticks import BEHIND, LOOK, IdlePartitions, TickWriter
+from aggregator.worker.ticks import CLOCK_DELAY, LOOK, IdlePartitions, TickWriter
 from aggregator.worker.unpublished_windows import oldest_due
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
@@ -63,17 +64,23 @@ class Worker:
         gate: UpgradeGate,
     ) -> None:
         self.metrics = Metrics()
-        self._watchdog, self._gate = watchdog, gate
-        self._kafka, self._outbox = kafka, outbox
-        self._follower, self._registrar = follower, registrar
-        self._broker, self._partitions = broker, partitions
+        self._watchdog = watchdog
+        self._gate = gate
+        self._kafka = kafka
+        self._outbox = outbox
+        self._follower = follower
+        self._registrar = registrar
+        self._broker = broker
+        self._partitions = partitions
         self._ending = Ending()
         self._instance = options.instance
         self._assigned = False
+
         self._accuracy = Accuracy(kafka, partitions, self.metrics)
         self._publishing = PublishingService(
             kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy
         )
+
         instance = options.instance and Instance(options.instance, options.leave, self._end_fenced)
         self._app = build_app(kafka, partitions, options.max_frame, instance, self._end_refused)
         self._counting = CountingApp(
@@ -91,8 +98,10 @@ class Worker:
             on_assignment=self._on_assignment,
             on_close=lambda: self._checkpoints.request(),  # noqa: PLW0108 - it is created below
         )
+
         budget = WriteBudget(options.checkpoint_bytes_per_s)
         self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, budget)
+
         self.metrics.write_age.set_function(lambda: outbox.write_age)
         self.metrics.add_queries(follower.definitions.active.values())
         follower.on_change.append(self._define)
@@ -113,23 +122,29 @@ class Worker:
             return "recovering: the group assigns partitions"
         if not self._publishing.ready:
             return "recovering: the worker reads snapshots"
+        # While too few replicas are in sync no write is acknowledged, although all brokers answer.
         if self._outbox.write_age > WRITE_PATIENCE:
             return f"Kafka has not acknowledged a write for {self._outbox.write_age:.0f} s"
         return self._watchdog.missing()
 
     def _define(self, catalog: Definitions) -> None:
         self.metrics.add_queries(catalog.active.values())
+        # Without this the labels of forgotten definitions would stay for as long as the process.
         self.metrics.retain_queries({versions.query.name for versions in catalog.versions.values()})
 
     def _oldest_due(self) -> dict[str, float | None]:
-        partitions = [one for one in self._publishing.reader.partitions.values() if one.loaded]
-        states = [state for partition in partitions for state in partition.queries.values()]
+        states: list[QueryState] = []
+        for partition in self._publishing.reader.partitions.values():
+            # Of a partition that is not loaded the oldest window is unknown, and any other would be too young.
+            if partition.loaded:
+                states += partition.queries.values()
         return oldest_due(self._follower.definitions.versions, self._counting.sources.values(), states)
 
     def _on_assignment(self, partitions: set[int]) -> None:
         self._assigned = True
         self.metrics.set_partitions(partitions)
         self._publishing.assign(partitions)
+        # The first checkpoint announces the new writers, and repeats watermarks that earlier ones may have lost.
         self._checkpoints.request()
 
     async def run(self) -> int:
@@ -141,13 +156,14 @@ class Worker:
         faust_patches.tune()
         async with self._tasks() as app:
             code = await self._ending.wait()
+            # After a fault memory may be ahead of the log, so only an orderly stop writes a checkpoint.
             if not code:
                 log.info("stopping")
                 await self._stop(app)
         return code
 
     async def _stop(self, app: Any) -> None:
-        """Write a checkpoint, so that the next owner reads nothing twice. Then leave the group."""
+        """Write a checkpoint, so that the next owner reads nothing twice, and leave the group."""
         self._counting.stopping = True
         try:
             async with asyncio.timeout(GRACE):
@@ -168,24 +184,34 @@ class Worker:
             self._ending.fail(self._app.crash_reason or RuntimeError("Faust has crashed"))
 
         app = asyncio.create_task(start())
-        others = [
-            asyncio.create_task(work)
-            for work in (
-                *(watch_crash(), self._checkpoints.run(), self._publishing.run(), self._accuracy.run(), self._tick()),
-                *(self._follower.run(), self._registrar.run(), self._gate.watch(), self._guard(), self._beat()),
-            )
+        works = [
+            watch_crash(),
+            self._checkpoints.run(),
+            self._publishing.run(),
+            self._accuracy.run(),
+            self._tick(),
+            self._follower.run(),
+            self._registrar.run(),
+            self._gate.watch(),
+            self._guard(),
+            self._beat(),
         ]
-        for task in (app, *others):
+        further_tasks = [asyncio.create_task(work) for work in works]
+        for task in (app, *further_tasks):
             task.add_done_callback(self._check_task)
+
         try:
             yield app
         finally:
-            for task in (app, *others):
+            for task in (app, *further_tasks):
                 task.cancel()
-            await asyncio.wait([app, *others], timeout=2.0)
+            await asyncio.wait([app, *further_tasks], timeout=2.0)
 
     def _check_task(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
             self._ending.fail(error)
 
     async def _guard(self) -> None:
@@ -195,10 +221,11 @@ class Worker:
 
     async def _tick(self) -> None:
         """Write ticks, which move the clocks of idle partitions. Without log times only ticks move a clock."""
-        idle, ticks = IdlePartitions(always=not self._kafka.dialect.log_has_time), TickWriter(self._outbox)
+        idle = IdlePartitions(always=not self._kafka.dialect.log_has_time)
+        ticks = TickWriter(self._outbox)
         while not self._counting.stopping:
             if self._counting.current:
-                closes = self._counting.closes_before(time.time() - BEHIND)
+                closes = self._counting.closes_before(time.time() - CLOCK_DELAY)
                 for partition in idle.due(self._counting.arrivals, closes, time.monotonic()):
                     await ticks.write(partition)
             await asyncio.sleep(LOOK)
@@ -210,6 +237,8 @@ class Worker:
             if counting.current:
                 self._gauges.measure()
                 self.metrics.publish_lag.set(self._publishing.lag)
+
+            # During a recovery a partition with open panes is missing, and their definition would be forgotten.
             if counting.current and self._publishing.ready:
                 self._follower.forget(
                     finished_definitions(
@@ -218,6 +247,7 @@ class Worker:
                         self._publishing.reader.partitions.values(),
                     )
                 )
+
             self._watchdog.beat = Beat(
                 number=number,
                 counting=self._assigned and counting.current,
@@ -239,9 +269,16 @@ def finished_definitions(
     Their panes are closed on all these partitions, and their windows are final. A definition stays
     at least as long as all others of the same name.
     """
-    states = {digest: state for partition in partitions for digest, state in partition.queries.items()}
+    states: dict[bytes, QueryState] = {}
+    for partition in partitions:
+        states |= partition.queries
     names = {digest: versions.query.name for digest, versions in catalog.versions.items()}
-    ends = {digest: end for digest, v in catalog.versions.items() if (end := v.last_window_end) is not None}
+
+    ends: dict[bytes, int] = {}
+    for digest, versions in catalog.versions.items():
+        end = versions.last_window_end
+        if end is not None:
+            ends[digest] = end
 
     def is_over(digest: bytes, end: int) -> bool:
         state = states.get(digest)
