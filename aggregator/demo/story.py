@@ -17,8 +17,8 @@ def query_text(delay: int) -> str:
 def rates(queries: Iterable[Query], total: int) -> dict[str, int]:
     """Return the answers a second to each query. Queries without unknown strings share `total`."""
     are_strings = {query.name: query.strings is not None for query in queries}
-    each = max(1, total // max(1, len(are_strings) - sum(are_strings.values())))
-    return {name: min(each, crashes.RATE) if strings else each for name, strings in are_strings.items()}
+    rate = max(1, total // max(1, len(are_strings) - sum(are_strings.values())))
+    return {name: min(rate, crashes.RATE) if strings else rate for name, strings in are_strings.items()}
 
 
 def events(query: Query, delay: int) -> Iterable[str]:

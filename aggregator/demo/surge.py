@@ -7,32 +7,39 @@ from oracles.numbers import LOG
 from oracles.query import Query
 from oracles.query.domain import OTHER
 
-BEGINS, RISES, LASTS = 60, 5, 180
-"""Seconds from the start to the surge, of its rise, and of its whole length."""
+BEGINS = 60
+"""Seconds from the start to the surge."""
+RISES = 5
+"""Seconds of its rise."""
+LASTS = 180
+"""Seconds of its whole length."""
 SHARE = 0.1
 """Share of all clients that take part."""
-MIDDLE, WIDTH = 0.46, 0.092
-"""Mean and standard deviation of numbers, as parts of their scale."""
+MIDDLE = 0.46
+"""Mean of numbers, as a part of their scale."""
+WIDTH = 0.092
+"""Standard deviation of numbers, as a part of their scale."""
 FACTOR = 4.0
 """The factor by which their numbers grow."""
 EXPONENTS = (1.1, 0.7, 1.5)
 """How uneven the values of the groups are, in turn. The first values are the most common."""
-APART = 0.04
+GROUP_DISTANCE = 0.04
 """How far the numbers of the groups are apart, as a part of their scale."""
 
 
 def values(query: Query, group: int = 0) -> str:
     """Return the distribution of the values in a group. Most numbers are somewhat below the middle of their scale."""
-    scale, turn = query.domains[0].scale, group % len(EXPONENTS)
+    scale = query.domains[0].scale
+    turn = group % len(EXPONENTS)
     if scale is None or query.attributes:
         return f"zipf:{EXPONENTS[turn]}"
+
+    # Loading times and other numbers on a logarithmic scale have a long tail, so their logarithm is normal.
     is_log = scale.kind == LOG
     low, high = (math.log(scale.low), math.log(scale.high)) if is_log else (scale.low, scale.high)
-    law, mean, deviation = (
-        "lognormal" if is_log else "normal",
-        low + (MIDDLE + APART * turn) * (high - low),
-        WIDTH * (high - low),
-    )
+    law = "lognormal" if is_log else "normal"
+    mean = low + (MIDDLE + GROUP_DISTANCE * turn) * (high - low)
+    deviation = WIDTH * (high - low)
     return f"{law}:{mean:.4g},{deviation:.4g}" if mean > 0.0 else "uniform"
 
 
@@ -43,8 +50,10 @@ def groups(query: Query) -> list[str]:
     names = query.groups.values
     total = sum(1.0 / place for place in range(1, 1 + len(names)))
     shares = ",".join(f"{name}={1.0 / place / total!r}" for place, name in enumerate(names, 1))
-    own = [f"{name}={values(query, place)}" for place, name in enumerate(names)]
-    return ["--groups", shares, *(text for spec in own for text in ("--group-values", spec))]
+    options = ["--groups", shares]
+    for place, name in enumerate(names):
+        options += ["--group-values", f"{name}={values(query, place)}"]
+    return options
 
 
 def event(query: Query) -> str:
@@ -62,9 +71,11 @@ def surge_value(query: Query) -> str:
 
 def scenario(query: Query) -> str:
     """Return the scenario as `hubbub simulate` reads it."""
-    table, change = "surge", f"value = {_quote(surge_value(query))}"
+    table = "surge"
+    change = f"value = {_quote(surge_value(query))}"
     if query.domains[0].scale is not None:
-        table, change = "shift", f"factor = {FACTOR}"
+        table = "shift"
+        change = f"factor = {FACTOR}"
     attribute = f"attribute = {_quote(query.attributes[0].name)}\n" if query.attributes else ""
     return (
         f"[[{table}]]\n{attribute}{change}\nshare = {SHARE}\n"

@@ -137,7 +137,7 @@ def test_the_first_pane_of_strings_ends_soon_after_the_start(moment):
     query = demo_crashes(moment)
     delay = crashes.clock_delay(moment)
     assert 0 <= delay < query.pane
-    assert (math.ceil(moment) + crashes.FIRST - delay) % query.pane == 0
+    assert (math.ceil(moment) + crashes.FIRST_END - delay) % query.pane == 0
     assert query.lateness == crashes.LATENESS + delay
     assert query.is_searched(query.windows[0])
     scenario = parse_scenario(tomllib.loads(crashes.scenario(delay)), Place("test"), query)

@@ -31,8 +31,10 @@ def _application(query: Query, gateway: str, board: str) -> web.Application:
     page = html({"question": QUESTION, "query": query.name, "board": board})
     estimate = f"/api/v1/queries/{query.name}/estimate"
     app = web.Application(middlewares=[guard(lambda _request, _status: None), _only_own_host])
+
     app.on_response_prepare.append(add_headers)
     app.cleanup_ctx.append(_session)
+
     app.add_routes(
         [
             web.get("/", _page_handler(page)),
@@ -84,7 +86,8 @@ def _passing_handler(address: str) -> Handler:
             async with request.app[SESSION].request(
                 request.method, url, data=await request.read(), headers=headers
             ) as answer:
-                body, kind = await answer.read(), answer.headers.get("Content-Type", "")
+                body = await answer.read()
+                kind = answer.headers.get("Content-Type", "")
                 return web.Response(status=answer.status, body=body, headers={"Content-Type": kind})
         except OSError as error:  # it ended, and the demo starts it again
             raise Problem(503, f"{url} does not answer: {error}", retry_after=1) from error

@@ -13,7 +13,8 @@ from oracles.mechanisms.grr import Grr
 from oracles.query import Query, parse
 
 FOLDER = Path(__file__).parent
-PAGE, QUERIES = FOLDER / "page", FOLDER / "device.toml"
+PAGE = FOLDER / "page"
+QUERIES = FOLDER / "device.toml"
 BOARD = FOLDER.parents[1] / "board" / "static"
 """The files of the board's page, from which this page has its style."""
 MODULES = ("entropy.js", "grr.js", "frame.js", "observer.js", "simulation.js", "live.js", "views.js", "page.js")
@@ -26,7 +27,7 @@ EPSILON = 1.0
 WEIGHTS = (12, 6, 4, 3)
 """The crowd's true answers: the first drink is twice as common as the second, and so on (zipf:1)."""
 QUESTION = "What do you like best?"
-MOST = 12
+MAX_NAMES = 12
 """Most answers that fit on the page."""
 
 _IMPORT = re.compile(r'^import [^;]+ from "[./\w]+";\n', re.MULTILINE)
@@ -38,17 +39,19 @@ def device_query(queries: Mapping[str, Query]) -> Query:
     """Return the first query that the page can show: names, each report one of them."""
     for query in queries.values():
         domain = query.domain
-        if domain is None or domain.values is None or domain.other or domain.size > MOST:
+        if domain is None or domain.values is None or domain.other or domain.size > MAX_NAMES:
             continue
         if isinstance(query.oracle, Grr) and query.table is None:
             return query
     raise ParameterError(
-        f'the page of a device needs a query with 2 to {MOST} names, oracle = "grr", other = false and noise = "each"'
+        f'the page of a device needs a query with 2 to {MAX_NAMES} names, oracle = "grr", '
+        'other = false and noise = "each"'
     )
 
 
 def html(setting: Mapping[str, Any]) -> str:
     """Return the page with its setting, which its script reads."""
+    # A name with </script> in it would end the script of the page.
     text = json.dumps(setting).replace("<", "\\u003c")
     return (PAGE / "index.html").read_text(encoding="utf-8").replace("SETTING", text)
 
@@ -61,11 +64,13 @@ def static_page() -> str:
         "epsilon": EPSILON,
         "weights": WEIGHTS,
     }
+
     page = html(setting)
     icon = f"data:image/svg+xml,{quote(_read(BOARD / 'icon.svg'))}"
     style = _read(BOARD / "page.css") + _read(PAGE / "page.css")
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    for old, new in (
+
+    for fragment, replacement in (
         ('<meta charset="utf-8">', f'<meta charset="utf-8">\n    {policy}'),
         ('<link rel="stylesheet" href="static/page.css">', f"<style>\n{style}</style>"),
         ('    <link rel="stylesheet" href="static/device/page.css">\n', ""),
@@ -75,9 +80,10 @@ def static_page() -> str:
         ),
         ("static/icon.svg", icon),
     ):
-        if old not in page:
-            raise RuntimeError(f"{old} is missing in {PAGE / 'index.html'}")
-        page = page.replace(old, new)
+        # A page that has changed would otherwise keep a link to a file that is not there.
+        if fragment not in page:
+            raise RuntimeError(f"{fragment} is missing in {PAGE / 'index.html'}")
+        page = page.replace(fragment, replacement)
     return page
 
 
@@ -87,6 +93,7 @@ def _definition(epsilon: float) -> dict[str, Any]:
     (name,) = settings["queries"]
     settings["queries"][name]["epsilon"] = epsilon
     query = parse(settings, str(QUERIES), ".")[name]
+
     return {
         "name": query.name,
         "digest": query.digest.hex(),
