@@ -31,13 +31,13 @@ Answer = Value | Mapping[str, Value] | Sequence[Value]
 class Client:
     """A client that answers one query for one person, as the query's `answers` says: for life, once, or fresh.
 
-    The client charges an answer, or refuses it, before it reads the value. So silence depends only on the query and
-    the time, never on the value. The noise comes from the device key. So a class has one report in a round, even if the
-    store is lost. The client gives at most one answer in each aligned period of the device's own clock.
+    The client charges an answer, or refuses it, before it reads the value, so silence depends only on the query and
+    the time, never on the value. The noise comes from the device key, so a class has one report in a round, even if
+    the store is lost. The client gives at most one answer in each aligned period of the device's own clock.
     tests/unit/test_client.py shows these promises.
 
-    If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
-    is a file beside the store. `installation` is bytes that differ from device to device, for clients that are made
+    If the application keeps the device key, for example in the system's key store, pass it as `key`. By default the
+    key is a file beside the store. `installation` is bytes that differ from device to device, for clients that are made
     from one image. `moved` accepts a store that was last opened on another machine. `group` is the client's value of
     the query's groups, which is public. The constructor raises BudgetSpent if the next charge does not fit.
     """
@@ -62,18 +62,22 @@ class Client:
             raise NotAllowed(f"this application allows {names}, not {query.name!r}")
         if not 0 < max_epsilon < float("inf"):
             raise ParameterError(f"max_epsilon must be a number above 0, got {max_epsilon!r}")
+
         self.query = query
         self.group = number_of(query.groups, group)
         """Number of this client's group. Pass it to Publisher.put."""
         self.max_epsilon = max_epsilon
         self.answered: float | None = None
         """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""
+
         if not isinstance(store, Ledger):
             store = Ledger(store, key, installation=installation, moved=moved)
         elif key is not None or installation is not None or moved:
             raise ParameterError("a Ledger is open already: pass key, installation and moved to the Ledger")
+
         self._ledger = store
         self._clock = clock
+
         with self._ledger.transaction() as transaction:
             start = self._round(transaction)
             if query.answers != "fresh" or self._rest(transaction, start) > 0:
@@ -86,28 +90,35 @@ class Client:
         For several attributes it is a dict by their names, or a sequence in the order of their names. If NotYet or
         BudgetSpent is raised, send nothing.
         """
-        query, once = self.query, self.query.answers == "once"
+        query = self.query
+        is_once = query.answers == "once"
         with self._ledger.transaction() as transaction:
-            now = self._clock()
-            self._check_period(transaction, now)
+            answer_time = self._clock()
+            self._check_period(transaction, answer_time)
             start = self._round(transaction)
             transaction.enter_round(query.digest, start)
             self._charge(transaction, start, pay=True)
             answers = transaction.count_answers(query.digest)
-            once_report = transaction.once_report(query.digest, start) if once else None
+            once_report = transaction.once_report(query.digest, start) if is_once else None
+
+        # Outside of a transaction, since a report may take long and other processes wait for the store.
         positions = self._positions(value)
         report = once_report or self._report(positions, start, answers)
+
         with self._ledger.transaction() as transaction:
-            self._check_period(transaction, now)
-            if once:
+            # Another process of this device may have answered meanwhile.
+            self._check_period(transaction, answer_time)
+            if is_once:
                 once_report = transaction.once_report(query.digest, start)
+                # The first report stays for the round. A second one would tell more than was charged.
                 if once_report is None:
                     transaction.store_once_report(query.digest, start, report)
                 report = once_report or report
             elif query.answers == "fresh":
                 transaction.add_answer(query.digest)
-            transaction.set_answer_time(query.name, now)
-        self.answered = now
+            transaction.set_answer_time(query.name, answer_time)
+
+        self.answered = answer_time
         return np.frombuffer(report, np.uint8).reshape(1, -1)
 
     @property
@@ -134,7 +145,9 @@ class Client:
         Return a text that names the effects that remain.
         """
         with self._ledger.transaction() as transaction:
-            names, charge = transaction.names(), float(transaction.total_charge())
+            names = transaction.names()
+            charge = float(transaction.total_charge())
+
         frames = 0 if spool is None else Spool(spool).clear()
         self._ledger.forget()
         queries = ", ".join(names) or "no query"
@@ -148,17 +161,22 @@ class Client:
         """Return the start of the present round. It never goes back, even if the clock does."""
         return max(self.query.round(self._clock()), transaction.last_round(self.query.digest))
 
-    def _check_period(self, transaction: Transaction, now: float) -> None:
+    def _check_period(self, transaction: Transaction, time_s: float) -> None:
         """Refuse a second answer in a period, and an answer in an earlier period."""
-        last, period = transaction.answer_time(self.query.name), self.query.period
-        if last is not None and now // period <= last // period:
-            next_time = self._due(transaction, now)
-            wait = f"in {next_time - now:.0f} seconds, in the next period of {period} seconds"
+        last_time = transaction.answer_time(self.query.name)
+        period = self.query.period
+        if last_time is not None and time_s // period <= last_time // period:
+            next_time = self._due(transaction, time_s)
+            wait = f"in {next_time - time_s:.0f} seconds, in the next period of {period} seconds"
             raise NotYet(f"query {self.query.name!r} can be answered again {wait}", next_time)
 
-    def _due(self, transaction: Transaction, now: float) -> float:
-        last, period = transaction.answer_time(self.query.name), self.query.period
-        index = int(now // period) if last is None else int(max(now // period, last // period + 1))
+    def _due(self, transaction: Transaction, time_s: float) -> float:
+        last_time = transaction.answer_time(self.query.name)
+        period = self.query.period
+        index = int(time_s // period)
+        if last_time is not None:
+            index = int(max(time_s // period, last_time // period + 1))
+
         # The key determines the time, so a repeated call gets the same one. Each period has another.
         noise = hmac.digest(
             self._ledger.key, b"due" + self.query.digest + index.to_bytes(8, "little", signed=True), "sha256"
@@ -167,24 +185,29 @@ class Client:
 
     def _charge(self, transaction: Transaction, start: int, *, pay: bool) -> None:
         """Charge the next answer if it costs anything, or refuse it if a limit does not allow that."""
-        query, whole = self.query, self.query.charge
+        query = self.query
+        total = query.charge
         if query.answers == "fresh":
             mode = Mode.FRESH
             unpaid = transaction.count_charges(query.digest, mode) <= transaction.count_answers(query.digest)
-            charge = Charge(whole.epsilon, int(unpaid))
+            charge = Charge(total.epsilon, int(unpaid))
         else:
             mode = Mode.STABLE
-            charge = _rest_of(whole, transaction.stable_charge(query.digest, start))
+            charge = _rest_of(total, transaction.stable_charge(query.digest, start))
         if not charge.times:
             return
+
         device_charge = transaction.device_charge(query.digest, start)
-        for before, limit, name in (
-            (self._round_charge(transaction, start), query.budget, f"the budget of query {query.name!r}"),
+        round_charge = self._round_charge(transaction, start)
+        limits = (
+            (round_charge, query.budget, f"the budget of query {query.name!r}"),
             (device_charge, self.max_epsilon, "max_epsilon, over all queries of this device,"),
-        ):
-            if not affords(limit, before + charge.amount):
-                cost = f"{float(before):g} is spent, and the next answer costs {float(charge.amount):g}"
+        )
+        for present_charge, limit, name in limits:
+            if not affords(limit, present_charge + charge.amount):
+                cost = f"{float(present_charge):g} is spent, and the next answer costs {float(charge.amount):g}"
                 raise BudgetSpent(f"{name} is {limit:g}: {cost}")
+
         if pay:
             transaction.add_charge(query.name, query.digest, start, mode, charge)
 
@@ -198,8 +221,13 @@ class Client:
 
     def _report(self, positions: tuple[int, ...], start: int, answers: int) -> bytes:
         """Return the report of a value in a round. For a fresh answer, `answers` counts the earlier ones."""
-        query, fresh = self.query, self.query.answers == "fresh"
-        mode, number = (Mode.FRESH, answers) if fresh else (Mode.STABLE, start)
+        query = self.query
+        mode = Mode.STABLE
+        number = start
+        if query.answers == "fresh":
+            # The same number would give the same noise, and the difference of two reports would show a change.
+            mode = Mode.FRESH
+            number = answers
 
         def stream(attribute: int, purpose: Purpose, classes: tuple[int, ...]) -> Source:
             return Keyed(self._ledger.key, query.digest, attribute, mode, purpose, number, classes)
@@ -217,6 +245,7 @@ class Client:
             return tuple(query.strings.cells_of(value).tolist())
         if query.domain is not None:
             return (_position(query.domain, value, query.name),)
+
         names = [attribute.name for attribute in query.singles]
         if isinstance(value, Mapping) and value.keys() == set(names):
             values = [value[name] for name in names]
@@ -224,15 +253,17 @@ class Client:
             values = list(value)
         else:
             raise ReportError(f"query {query.name!r} needs a value for each of {', '.join(names)}; got {shown(value)}")
+
         answers = zip(query.singles, values, strict=True)
         return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in answers)
 
 
-def _rest_of(whole: Charge, amount: Fraction) -> Charge:
+def _rest_of(total: Charge, amount: Fraction) -> Charge:
     """Return the part of a round's charge that is not paid yet."""
-    rest = max(whole.amount - amount, Fraction())
-    times = rest / Fraction(whole.epsilon)
-    return Charge(whole.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(rest), 1)
+    unpaid = max(total.amount - amount, Fraction())
+    times = unpaid / Fraction(total.epsilon)
+    # Rounded up, since a charge that is too low would leave room for an answer too many.
+    return Charge(total.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(unpaid), 1)
 
 
 def _position(domain: Domain, value: object, name: str) -> int:

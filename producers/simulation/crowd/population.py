@@ -83,14 +83,18 @@ class Population:
             raise ParameterError(f"a population has at least 1 client, got {clients}")
         if not 0.0 <= churn <= 1.0:
             raise ParameterError(f"churn is a share from 0 to 1, got {churn}")
+
         self.query = query
         self.dictionary: Dictionary | None = None
         """The words of unknown strings, or None if the values are listed."""
         self.largest = max(domain.size for domain in query.answer_domains) - 1
         """The largest value."""
+
         if isinstance(query.oracle, Slots) and isinstance(crowd, Words):
             scenario, crowd = placed(scenario, crowd)
-            self.dictionary, self.largest = Dictionary(crowd, query.oracle), len(crowd.texts) - 1
+            self.dictionary = Dictionary(crowd, query.oracle)
+            self.largest = len(crowd.texts) - 1
+
         self.crowd = crowd
         self.clients = clients
         self.seed = seed
@@ -98,22 +102,30 @@ class Population:
         self.churn = churn
         self.groups = groups
         """The groups of the clients. Their distributions replace `crowd`."""
-        self.shifts = {at: _moves(query, each) for at, each in enumerate(scenario.changes) if isinstance(each, Shift)}
+
+        self.shifts: dict[int, Ints] = {}
         """For each shift of the scenario, the bin to which it moves the numbers of each bin."""
+        for index, change in enumerate(scenario.changes):
+            if isinstance(change, Shift):
+                self.shifts[index] = _moves(query, change)
+        # A block of wide reports has fewer clients, so that their bits fit into memory.
         self.block = max(1, min(_BLOCK, clients, _BITS // (8 * query.oracle.width)))
         self.noise = generator(seed, Draws.REPORTS)
         self._blocks: dict[int, _Block] = {}
+
         self._answers = 0
         """The number of answers so far, those of silent clients included."""
-        self._round, self._first = 0, 0
-        """The start of the present round, and the number of its first answer."""
+        self._round = 0
+        """The start of the present round."""
+        self._round_start_answers = 0
+        """The number of answers before the present round."""
 
     @property
     def silent(self) -> float:
         """The share of clients whose budget is spent."""
         if self.query.answers != "fresh":
             return 0.0
-        last_answers = self._answers - self._first - (self.query.charges - 1) * self.clients
+        last_answers = self._answers - self._round_start_answers - (self.query.charges - 1) * self.clients
         return min(max(last_answers, 0) / self.clients, 1.0)
 
     def inputs(self, values: Ints) -> Ints:
@@ -133,20 +145,25 @@ class Population:
         """
         round_start = self.query.round(at)
         if round_start > self._round:
-            self._round, self._first = round_start, self._answers
-        begin, end = self._answers, self._answers + count
+            self._round = round_start
+            self._round_start_answers = self._answers
+
+        begin = self._answers
+        end = self._answers + count
         self._answers = end
+        # Silent clients have their turn, so that the others answer at the same times as without them.
         if self.query.answers == "fresh":
-            end = min(end, self._first + self.query.charges * self.clients)
+            end = min(end, self._round_start_answers + self.query.charges * self.clients)
+
         while begin < end:
             turn, client = divmod(begin, self.clients)
-            number, first = divmod(client, self.block)
+            number, start = divmod(client, self.block)
             if number not in self._blocks:
                 self._blocks[number] = _Block(self, number)
             block = self._blocks[number]
-            last = min(block.count, first + end - begin)
-            yield block.answers(slice(first, last), turn, self._round, seconds)
-            begin += last - first
+            stop = min(block.count, start + end - begin)
+            yield block.answers(slice(start, stop), turn, self._round, seconds)
+            begin += stop - start
 
 
 class _Block:
@@ -155,19 +172,24 @@ class _Block:
     def __init__(self, population: Population, number: int) -> None:
         self.count = min(population.block, population.clients - number * population.block)
         self._population = population
+        # Each stream has its own key, so that a change of the scenario leaves the values of all clients as they are.
         self._rng = generator(population.seed, Draws.VALUES, number)
+
         groups = population.groups
         self._members: NDArray[np.uint8] | None = None
         if groups is not None:
             self._members = groups.draw_members(generator(population.seed, Draws.GROUPS, number), self.count)
+
         self._values = self._draw(self._rng).astype(np.min_scalar_type(population.largest))
         self._phases = self._rng.random(self.count if population.churn else 0, np.float32)
         """When each client draws new values, as a part of 1/churn turns."""
+
         self._conduct = self._conducts(generator(population.seed, Draws.CONDUCT, number))
         self._eager: list[NDArray[np.float32]] = []
         """For each change a number in 0..1 a client: if the change's share is larger, the client takes part."""
         self._substitutes: list[NDArray[np.integer] | None] = []
         """For each change the values that its clients take up, or None if they follow from the change alone."""
+
         for index, change in enumerate(population.scenario.changes):
             rng = generator(population.seed, Draws.CHANGE, number, index)
             self._eager.append(rng.random(self.count, np.float32))
@@ -183,7 +205,8 @@ class _Block:
 
     def _draw(self, rng: np.random.Generator, rows: Ints | None = None, fade: Fade | None = None) -> Ints:
         """Draw values for these clients, or for all, without the value of a fade."""
-        population, members = self._population, self._members
+        population = self._population
+        members = self._members
         if population.groups is not None and members is not None:
             groups = population.groups if fade is None else population.groups.without(fade.attribute, int(fade.value))
             return groups.draw(rng, members if rows is None else members[rows])
@@ -203,7 +226,8 @@ class _Block:
 
     def _start_round(self, round_start: int) -> None:
         """Forget the reports of the round before."""
-        oracle, noise = self._population.query.oracle, self._population.noise
+        oracle = self._population.query.oracle
+        noise = self._population.noise
         self._round = round_start
         self._respondents = Respondents(oracle, self.count, lambda *_: Seeded(noise))
         labels = 1 + len(self._population.scenario.changes)
@@ -216,13 +240,17 @@ class _Block:
             self._start_round(round_start)
         if turn:
             self._draw_values(part, turn)
-        first = self._values[part].astype(np.int64)
-        values, honest = first.copy(), np.ones(len(first), np.bool_)
+
+        own_values = self._values[part].astype(np.int64)
+        values = own_values.copy()
+        honest = np.ones(len(own_values), np.bool_)
         attacks: list[tuple[int, Attack, Ints]] = []
+
         for index, change in enumerate(self._population.scenario.changes):
             takes_part = self._eager[index][part] < change.course.at(seconds)
             if isinstance(change, Fade):
-                takes_part &= _column(first, change.attribute) == change.value
+                takes_part &= _column(own_values, change.attribute) == change.value
+
             rows = np.flatnonzero(takes_part)
             substitutes = self._substitutes[index]
             if isinstance(change, Surge):
@@ -232,45 +260,56 @@ class _Block:
                 column[rows] = self._population.shifts[index][column[rows]]
             elif substitutes is not None:
                 values[rows] = substitutes[part][rows]
+
             if isinstance(change, Attack):
                 honest[rows] = False
                 attacks.append((index, change, rows))
-        reports = self._reports(part, first, values)
+
+        reports = self._reports(part, own_values, values)
+        # After all changes, because an attacker replaces a whole report.
         for index, change, rows in attacks:
             self._attack(reports, part, values, index, change, rows)
+
         conduct = None if self._conduct is None else self._conduct[part]
         return Answers(reports, values, honest, conduct, None if self._members is None else self._members[part])
 
     def _draw_values(self, part: slice, turn: int) -> None:
         """Draw new values for the clients of a part that change theirs in this turn."""
-        churn, phases = self._population.churn, self._phases[part].astype(np.float64)
+        churn = self._population.churn
+        phases = self._phases[part].astype(np.float64)
         rows = part.start + np.flatnonzero(np.floor(turn * churn + phases) > np.floor((turn - 1) * churn + phases))
         if len(rows):
             self._values[rows] = self._draw(self._rng, rows)
 
-    def _reports(self, part: slice, first: Ints, values: Ints) -> Reports:
-        """Return the reports of a part: its own values are `first`, and those with all changes `values`."""
-        query, noise = self._population.query, self._population.noise
+    def _reports(self, part: slice, own_values: Ints, values: Ints) -> Reports:
+        """Return the reports of a part, whose values with all changes are `values`."""
+        query = self._population.query
+        noise = self._population.noise
         if query.answers == "life":
             return self._respondents.reports(self._population.inputs(values), part)
         if query.answers == "fresh":
             return query.oracle.perturb(self._population.inputs(values), noise)
+
         # A client that answers once answered before anything changed.
         clients = np.arange(part.start, part.stop)
         inputs = self._population.inputs
-        return self._repeats.reports(clients, 0, lambda new: query.oracle.perturb(inputs(first[new]), noise))
+        return self._repeats.reports(
+            clients, 0, lambda positions: query.oracle.perturb(inputs(own_values[positions]), noise)
+        )
 
     def _attack(self, reports: Reports, part: slice, values: Ints, index: int, change: Attack, rows: Ints) -> None:
         """Replace the reports of attackers, unless they are those of an honest client that holds the target."""
-        query, noise = self._population.query, self._population.noise
+        query = self._population.query
+        noise = self._population.noise
         targets = self._population.targets(change)
         inputs = self._population.inputs
 
-        def forge(new: Ints) -> Reports:
+        def forge(positions: Ints) -> Reports:
             if change.kind == "maximal_gain":
-                return query.oracle.attack(targets, values[rows[new]], noise)
-            return query.oracle.perturb(inputs(values[rows[new]]), noise)
+                return query.oracle.attack(targets, values[rows[positions]], noise)
+            return query.oracle.perturb(inputs(values[rows[positions]]), noise)
 
+        # Its report is that of an honest client already, unless it answered before the attack.
         if change.kind == "random_value" and query.answers != "once":
             return
         if query.answers == "fresh":

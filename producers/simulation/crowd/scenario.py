@@ -46,10 +46,12 @@ class Course:
     lasts: float = math.inf
 
     def at(self, seconds: float) -> float:
-        age, rest = seconds - self.begins, self.begins + 2 * self.rises + self.lasts - seconds
-        if age < 0 or rest <= 0:
+        age = seconds - self.begins
+        remaining = self.begins + 2 * self.rises + self.lasts - seconds
+        if age < 0 or remaining <= 0:
             return 0.0
-        return self.share * min(1.0, age / self.rises, rest / self.rises) if self.rises else self.share
+        # Without a rise the share would be divided by 0 s.
+        return self.share * min(1.0, age / self.rises, remaining / self.rises) if self.rises else self.share
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,8 @@ _OFFSET = Rule(
 
 def read_scenario(path: str | PathLike[str], query: Query) -> Scenario:
     """Read the scenario of a TOML file for a query. A QueryError names the wrong key and the reason."""
-    at = Place(fspath(path))
-    return parse_scenario(read_toml(Path(path), at), at, query)
+    place = Place(fspath(path))
+    return parse_scenario(read_toml(Path(path), place), place, query)
 
 
 def find_scenario(name: str, query: Query) -> Scenario:
@@ -160,48 +162,62 @@ def find_scenario(name: str, query: Query) -> Scenario:
     return read_scenario(BUNDLED.get(name, name), query)
 
 
-def parse_scenario(mapping: dict[str, Any], at: Place, query: Query) -> Scenario:
-    scenario = table(mapping, at, ("surge", "fade", "shift", "attack", "late", "clock", "rhythm", "duplicate"))
+def parse_scenario(mapping: dict[str, Any], place: Place, query: Query) -> Scenario:
+    scenario = table(mapping, place, ("surge", "fade", "shift", "attack", "late", "clock", "rhythm", "duplicate"))
 
-    def each(key: str, parse: Callable[[dict[str, Any], Place, Query], Any]) -> list[Any]:
+    def read_tables(key: str, parse: Callable[[dict[str, Any], Place, Query], Any]) -> list[Any]:
         tables = scenario.get(key, [])
         if not isinstance(tables, list):
-            raise (at / key).error(f"must be one or more tables [[{key}]], got {shown(tables)}")
-        return [parse(item, at / key / str(index), query) for index, item in enumerate(tables)]
+            raise (place / key).error(f"must be one or more tables [[{key}]], got {shown(tables)}")
+        return [parse(item, place / key / str(index), query) for index, item in enumerate(tables)]
 
-    def one(key: str, parse: Callable[[dict[str, Any], Place], Any]) -> list[Any]:
-        return [parse(scenario[key], at / key)] if key in scenario else []
+    def read_table(key: str, parse: Callable[[dict[str, Any], Place], Any]) -> list[Any]:
+        return [parse(scenario[key], place / key)] if key in scenario else []
 
-    changes = (*each("surge", _surge), *each("fade", _fade), *each("shift", _shift), *each("attack", _attack))
-    conducts = (*one("late", _late), *each("clock", _clock))
+    changes = [
+        *read_tables("surge", _surge),
+        *read_tables("fade", _fade),
+        *read_tables("shift", _shift),
+        # Last, since an attacker replaces the whole report of a client that takes part in other changes too.
+        *read_tables("attack", _attack),
+    ]
+    conducts = (*read_table("late", _late), *read_tables("clock", _clock))
+    # The shares split one draw, so that each client has one conduct at most.
     if sum(conduct.share for conduct in conducts) > 1:
-        raise at.error("the shares of late clients and of clients with a wrong clock exceed 1 together")
-    rhythm, duplicates = one("rhythm", _rhythm), one("duplicate", _duplicate)
-    return Scenario(changes, conducts, rhythm[0] if rhythm else None, duplicates[0] if duplicates else 0.0)
+        raise place.error("the shares of late clients and of clients with a wrong clock exceed 1 together")
 
-
-def _value(keys: dict[str, Any], key: str, rule: Rule, at: Place, default: Any = None) -> Any:
-    """Return the value of a key. A key without a default is required."""
-    if key not in keys and default is None:
-        raise (at / key).error(f"is missing; it must be {rule.valid}")
-    return rule(keys[key], at / key) if key in keys else default
-
-
-def _course(keys: dict[str, Any], at: Place, rise: str = "rises", share: float | None = None) -> Course:
-    return Course(
-        _value(keys, "share", _SHARE, at, share),
-        _value(keys, "begins", _TIME, at, 0),
-        _value(keys, rise, _TIME, at, 0),
-        _value(keys, "lasts", _FOREVER, at, math.inf),
+    rhythm = read_table("rhythm", _rhythm)
+    duplicates = read_table("duplicate", _duplicate)
+    return Scenario(
+        changes=tuple(changes),
+        conducts=conducts,
+        rhythm=rhythm[0] if rhythm else None,
+        duplicates=duplicates[0] if duplicates else 0.0,
     )
 
 
-def _attribute(keys: dict[str, Any], at: Place, query: Query) -> tuple[int, Domain]:
+def _value(keys: dict[str, Any], key: str, rule: Rule, place: Place, default: Any = None) -> Any:
+    """Return the value of a key. A key without a default is required."""
+    if key not in keys and default is None:
+        raise (place / key).error(f"is missing; it must be {rule.valid}")
+    return rule(keys[key], place / key) if key in keys else default
+
+
+def _course(keys: dict[str, Any], place: Place, rise: str = "rises", share: float | None = None) -> Course:
+    return Course(
+        _value(keys, "share", _SHARE, place, share),
+        _value(keys, "begins", _TIME, place, 0),
+        _value(keys, rise, _TIME, place, 0),
+        _value(keys, "lasts", _FOREVER, place, math.inf),
+    )
+
+
+def _attribute(keys: dict[str, Any], place: Place, query: Query) -> tuple[int, Domain]:
     """Return the number of the table's attribute, and its domain."""
     names = [attribute.name for attribute in query.singles]
     if not names and "attribute" in keys:
-        raise (at / "attribute").error(f"query {query.name!r} has no attributes")
-    index = names.index(_value(keys, "attribute", choice(*names), at)) if names else 0
+        raise (place / "attribute").error(f"query {query.name!r} has no attributes")
+    index = names.index(_value(keys, "attribute", choice(*names), place)) if names else 0
     return index, query.domains[index]
 
 
@@ -211,57 +227,57 @@ def _domain_value(domain: Domain) -> Rule:
     return Rule("a value of the domain", lambda value: domain.find(value) is not None, domain.find)
 
 
-def _surge(keys: dict[str, Any], at: Place, query: Query) -> Surge:
-    keys = table(keys, at, ("attribute", "value", "share", "begins", "rises", "lasts"))
-    attribute, domain = _attribute(keys, at, query)
-    return Surge(_course(keys, at), attribute, _value(keys, "value", _domain_value(domain), at))
+def _surge(keys: dict[str, Any], place: Place, query: Query) -> Surge:
+    keys = table(keys, place, ("attribute", "value", "share", "begins", "rises", "lasts"))
+    attribute, domain = _attribute(keys, place, query)
+    return Surge(_course(keys, place), attribute, _value(keys, "value", _domain_value(domain), place))
 
 
-def _fade(keys: dict[str, Any], at: Place, query: Query) -> Fade:
-    keys = table(keys, at, ("attribute", "value", "share", "begins", "falls", "lasts"))
-    attribute, domain = _attribute(keys, at, query)
-    return Fade(_course(keys, at, "falls", 1.0), attribute, _value(keys, "value", _domain_value(domain), at))
+def _fade(keys: dict[str, Any], place: Place, query: Query) -> Fade:
+    keys = table(keys, place, ("attribute", "value", "share", "begins", "falls", "lasts"))
+    attribute, domain = _attribute(keys, place, query)
+    return Fade(_course(keys, place, "falls", 1.0), attribute, _value(keys, "value", _domain_value(domain), place))
 
 
 _FACTOR = number("above 0", lambda value: 0 < value < math.inf)
 
 
-def _shift(keys: dict[str, Any], at: Place, query: Query) -> Shift:
-    keys = table(keys, at, ("attribute", "factor", "share", "begins", "rises", "lasts"))
-    attribute, domain = _attribute(keys, at, query)
+def _shift(keys: dict[str, Any], place: Place, query: Query) -> Shift:
+    keys = table(keys, place, ("attribute", "factor", "share", "begins", "rises", "lasts"))
+    attribute, domain = _attribute(keys, place, query)
     if domain.scale is None:
-        raise at.error("needs a query of numbers; for values use [[surge]] or [[fade]]")
-    return Shift(_course(keys, at, share=1.0), attribute, _value(keys, "factor", _FACTOR, at))
+        raise place.error("needs a query of numbers; for values use [[surge]] or [[fade]]")
+    return Shift(_course(keys, place, share=1.0), attribute, _value(keys, "factor", _FACTOR, place))
 
 
-def _attack(keys: dict[str, Any], at: Place, query: Query) -> Attack:
-    keys = table(keys, at, ("attribute", "targets", "kind", "share", "begins", "lasts"))
-    attribute, domain = _attribute(keys, at, query)
+def _attack(keys: dict[str, Any], place: Place, query: Query) -> Attack:
+    keys = table(keys, place, ("attribute", "targets", "kind", "share", "begins", "lasts"))
+    attribute, domain = _attribute(keys, place, query)
     if "targets" not in keys:
-        raise (at / "targets").error("is missing; it must be a list of values of the domain")
-    aims = several(keys["targets"], at / "targets", _domain_value(domain))
+        raise (place / "targets").error("is missing; it must be a list of values of the domain")
+    aims = several(keys["targets"], place / "targets", _domain_value(domain))
     targets = tuple(aims if index == attribute else () for index in range(len(query.domains)))
-    return Attack(_course(keys, at), _value(keys, "kind", choice("maximal_gain", "random_value"), at), targets)
+    return Attack(_course(keys, place), _value(keys, "kind", choice("maximal_gain", "random_value"), place), targets)
 
 
-def _late(keys: dict[str, Any], at: Place) -> Conduct:
-    keys = table(keys, at, ("share", "by"))
-    return Conduct(_value(keys, "share", _SHARE, at), late=_value(keys, "by", duration(1), at, 5))
+def _late(keys: dict[str, Any], place: Place) -> Conduct:
+    keys = table(keys, place, ("share", "by"))
+    return Conduct(_value(keys, "share", _SHARE, place), late=_value(keys, "by", duration(1), place, 5))
 
 
-def _clock(keys: dict[str, Any], at: Place, query: Query) -> Conduct:
+def _clock(keys: dict[str, Any], place: Place, query: Query) -> Conduct:
     del query
-    keys = table(keys, at, ("share", "by"))
-    return Conduct(_value(keys, "share", _SHARE, at), clock=_value(keys, "by", _OFFSET, at))
+    keys = table(keys, place, ("share", "by"))
+    return Conduct(_value(keys, "share", _SHARE, place), clock=_value(keys, "by", _OFFSET, place))
 
 
-def _rhythm(keys: dict[str, Any], at: Place) -> Rhythm:
-    keys = table(keys, at, ("quiet", "peak", "day"))
+def _rhythm(keys: dict[str, Any], place: Place) -> Rhythm:
+    keys = table(keys, place, ("quiet", "peak", "day"))
     share = number("from 0 to 1", lambda value: 0 <= value <= 1)
-    day = _value(keys, "day", duration(1), at, DAY)
-    return Rhythm(_value(keys, "quiet", share, at), _value(keys, "peak", _TIME, at, 0), day)
+    day = _value(keys, "day", duration(1), place, DAY)
+    return Rhythm(_value(keys, "quiet", share, place), _value(keys, "peak", _TIME, place, 0), day)
 
 
-def _duplicate(keys: dict[str, Any], at: Place) -> float:
-    share: float = _value(table(keys, at, ("share",)), "share", _SHARE, at)
+def _duplicate(keys: dict[str, Any], place: Place) -> float:
+    share: float = _value(table(keys, place, ("share",)), "share", _SHARE, place)
     return share
