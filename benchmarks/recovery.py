@@ -23,7 +23,7 @@ from aggregator.tallies import progress as clock
 from aggregator.tallies.keys import PaneKey, PartitionKey, home
 from aggregator.tallies.progress import Progress
 from aggregator.tallies.tally import Tally, encode_tally
-from aggregator.topics.layout import SHORT
+from aggregator.topics.layout import TOMBSTONE_LIFE
 from benchmarks.harness import PARTITIONS, ROOT, cpu, place_of, show
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
@@ -33,7 +33,7 @@ from tests.brokers import Cluster
 QUERIES = '[queries.page]\ndomain = 1024\noracle = "grr"\nepsilon = 1.0\nanswers = "fresh"\npane = "10s"\n'
 CHECKPOINTS = 2
 """Number of checkpoints per second, four times as many as a worker writes."""
-TAIL = 2 * SHORT // 1000
+TAIL = 2 * TOMBSTONE_LIFE // 1000
 """Seconds of checkpoints in a changelog, which is the lifetime of deletions and the age of the open segment."""
 DELETED = 100_000
 BARE = """

@@ -15,7 +15,7 @@ PATCH_OF_DEMO = (
     "import sys; from aggregator.demo import command, crashes, surge; {}; sys.exit(command.main(sys.argv[1:]))"
 )
 EARLY = PATCH_OF_DEMO.format(
-    "surge.BEGINS = 8; crashes.FIRST = 30; crashes.SHARE = 0.5; crashes.CRASHES = {'null tile in map view': 0}"
+    "surge.BEGINS = 8; crashes.FIRST_END = 30; crashes.SHARE = 0.5; crashes.CRASHES = {'null tile in map view': 0}"
 )
 
 

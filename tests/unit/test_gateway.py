@@ -458,7 +458,7 @@ def test_a_shuffle_keeps_reports_of_every_width(width):
 
 
 def test_the_frames_of_a_full_buffer_are_samples_of_it(monkeypatch):
-    monkeypatch.setattr(mix_buffer, "FULL", 1000)  # of 3,000 bytes at hand
+    monkeypatch.setattr(mix_buffer, "FULL_BUFFER", 1000)  # of 3,000 bytes at hand
     buffer = MixBuffer(submission(1))
     buffer.add(numbered(3000))
     assert buffer.full

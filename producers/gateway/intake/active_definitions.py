@@ -49,20 +49,20 @@ class ServedDefinitions:
         """Return the names of all queries that are not retired."""
         return sorted({v.query.name for v in self.versions.values() if not v.newest.retired})
 
-    def listing(self, now: float) -> bytes:
+    def listing(self, time_s: float) -> bytes:
         """Return the body of GET /v1/queries, with the present definitions. Of one name the newest is last."""
-        present = [v.at(int(now)) for v in self.versions.values() if int(now) >= v.first]
+        present = [v.at(int(time_s)) for v in self.versions.values() if int(time_s) >= v.first]
         present = sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
         return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
 
-    def open_panes(self, now: float) -> Iterator[tuple[bytes, int]]:
-        """Yield the panes whose reports count now, by digest and start."""
-        at = int(1000 * now)
+    def open_panes(self, time_s: float) -> Iterator[tuple[bytes, int]]:
+        """Yield the panes whose reports count time_s, by digest and start."""
+        time_ms = int(1000 * time_s)
         for digest, versions in self.versions.items():
             step = versions.query.pane
-            first = max(0, versions.closed_through(at)) // step * step
-            for pane in range(first, at // 1000 + versions.skew + 1, step):
-                if untimely(versions, pane, at) is None:
+            start = max(0, versions.closed_through(time_ms)) // step * step
+            for pane in range(start, time_ms // 1000 + versions.skew + 1, step):
+                if untimely(versions, pane, time_ms) is None:
                     yield digest, pane
 
     def _text(self, version: Version) -> bytes:
@@ -111,6 +111,7 @@ def public_definition(query: Query) -> dict[str, Any]:
     """Return all that a client needs to answer a query, including all parts of its digest."""
     meaning = json.loads(query.canonical)
     del meaning["format"]
+
     return {
         "digest": query.digest.hex(),
         "solution": None,

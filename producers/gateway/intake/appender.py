@@ -51,7 +51,7 @@ Ack = asyncio.Task[Any]
 
 
 class NoLogTime(HubbubError, RuntimeError):
-    """A topic that stores the senders' times. So nobody could tell which reports are late."""
+    """A topic that stores the senders' times, so nobody could tell which reports are late."""
 
     exit_code = 4
 
@@ -70,9 +70,11 @@ class Appender:
         self._batch_size = min(limit, BATCH)
         self._memory = memory
         self._clock = clock
+
         self._loop = asyncio.get_running_loop()
         self._producer: Any = None
         self._in_flight = InFlight(memory)
+
         self._newest: dict[int, tuple[OpenBatch, Ack]] = {}
         """The newest batch of small frames of each partition, with its acknowledgement."""
         self._silence: str | None = None
@@ -83,7 +85,7 @@ class Appender:
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[None]:
-        """Stay connected to Kafka during the block. Then give up the frames that are still in flight."""
+        """Stay connected to Kafka during the block, and give up the frames that are still in flight at its end."""
         producer = AIOKafkaProducer(
             **client_arguments(self._kafka),
             acks="all",
@@ -93,6 +95,7 @@ class Appender:
             request_timeout_ms=_REQUEST,
             metadata_max_age_ms=30_000,
         )
+
         async with started(producer, self._kafka):
             self._producer = producer
             await self._count_partitions()
@@ -102,6 +105,7 @@ class Appender:
             finally:
                 check.cancel()
                 await asyncio.wait([check])
+                # `stop` alone would wait for missing acknowledgements for ever.
                 if self._in_flight.bytes:
                     await abandon(producer)
 
@@ -112,8 +116,9 @@ class Appender:
             return f"Kafka does not answer: {self._silence}. Try again."
         if self.weight > self._memory:
             return f"Kafka is too slow: {self.weight} bytes wait for it, the limit is {self._memory}. Try again."
-        oldest = self._in_flight.oldest
-        if oldest is not None and self._loop.time() - max(self._in_flight.progress, oldest) > STALL:
+        # Progress may be old because nothing was sent, so the oldest frame in flight counts too.
+        oldest_time = self._in_flight.oldest
+        if oldest_time is not None and self._loop.time() - max(self._in_flight.progress, oldest_time) > STALL:
             return f"Kafka has acknowledged nothing for {STALL:g} s. Try again."
         return None
 
@@ -128,9 +133,10 @@ class Appender:
     async def append(self, frames: Iterable[OutgoingFrame]) -> list[int]:
         """Send frames, wait until all are acknowledged, and return their log times in milliseconds."""
         acks = [self._add(frame) for frame in frames]
-        _, late = await asyncio.wait(acks, timeout=PATIENCE)
-        if late:
+        _, missing_acks = await asyncio.wait(acks, timeout=PATIENCE)
+        if missing_acks:
             raise Unacknowledged(f"Kafka did not acknowledge the reports within {PATIENCE:g} s. Try again.")
+
         try:
             return [self._time(ack.result()) for ack in acks]
         except KafkaError as error:
@@ -150,9 +156,9 @@ class Appender:
 
     def _share(self, partition: int, **record: Any) -> Ack:
         """Add a record to the open batch of a partition, or to a new one if there is none or it has no room."""
-        newest = self._newest.get(partition)
-        if newest is not None and newest[0].append(**record) is not None:
-            return newest[1]
+        newest_batch = self._newest.get(partition)
+        if newest_batch is not None and newest_batch[0].append(**record) is not None:
+            return newest_batch[1]
         batch = OpenBatch(self._batch_size, 0)
         batch.append(**record)
         ack = asyncio.create_task(self._send(batch, partition))
@@ -200,6 +206,7 @@ class Appender:
                 silence = f"no broker within {STALL:g} s"
             except (KafkaError, TopicMissing, OSError) as error:
                 silence = str(error) or type(error).__name__
+
             if silence != self._silence:
                 log.warning("Kafka does not answer: %s", silence) if silence else log.info("Kafka answers again")
             self._silence = silence

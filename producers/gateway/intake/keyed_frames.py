@@ -20,14 +20,16 @@ def keyed_frames(
 ) -> Iterator[tuple[Submission, OutgoingFrame]]:
     """Cut each submission into frames of at most 1,000 reports (fewer wide ones), in the order of the body.
 
-    `name` is the name of the token, or of its signing key. So a new token of the same name changes no id. No setting
+    `name` is the name of the token, or of its signing key, so a new token of the same name changes no id. No setting
     changes the capacity of a frame, because all gateways must cut alike.
     """
     for submission in submissions:
-        digest, pane, group = submission.query.digest, submission.pane, submission.group
-        most = capacity(submission.query.oracle.width)
-        for part, start in enumerate(range(0, submission.n, most)):
-            reports = submission.reports[start : start + most]
+        digest = submission.query.digest
+        pane = submission.pane
+        group = submission.group
+        most_reports = capacity(submission.query.oracle.width)
+        for part, start in enumerate(range(0, submission.n, most_reports)):
+            reports = submission.reports[start : start + most_reports]
             id_ = frame_id(name, key, digest, pane, part, group)
             data = encode(digest, pane, reports, id_, group=group)
             yield submission, OutgoingFrame(id_, pane, len(reports), data)

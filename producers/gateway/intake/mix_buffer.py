@@ -16,9 +16,9 @@ from oracles.types import Reports
 from producers.gateway.intake.submission import Submission
 from producers.publishers.frames import OutgoingFrame, random_id
 
-FULL = 896 << 10
+FULL_BUFFER = 896 << 10
 """Bytes of reports at which a buffer is sent. With one more request they still fit in a frame of 1 MiB."""
-SHORT = (1, 2)
+NARROW = (1, 2)
 """Widths with few different reports, in bytes. Such reports are grouped by value, in random order of the values."""
 
 
@@ -26,7 +26,7 @@ SHORT = (1, 2)
 class MixBuffer:
     """The reports for one query, pane and group that wait for more."""
 
-    first: Submission
+    first_submission: Submission
     """The first submission. The others have the same query, pane and group."""
     n: int = 0
     pieces: list[Reports] = field(default_factory=list)
@@ -38,30 +38,35 @@ class MixBuffer:
     @property
     def full(self) -> bool:
         """Whether the reports fill a frame. Larger frames would not be faster."""
-        return self.n * self.first.query.oracle.width >= FULL
+        return self.n * self.first_submission.query.oracle.width >= FULL_BUFFER
 
     def frames(self, limit: int) -> Iterator[OutgoingFrame]:
         """Yield frames of all reports, in random order and with random ids, of at most `limit` bytes each."""
-        digest, pane, width = self.first.query.digest, self.first.pane, self.first.query.oracle.width
-        group = self.first.group
-        most = max(1, (limit - HEADER_SIZE) // width)
-        count = -(-self.n // most)
+        digest = self.first_submission.query.digest
+        pane = self.first_submission.pane
+        width = self.first_submission.query.oracle.width
+        group = self.first_submission.group
+
+        capacity = max(1, (limit - HEADER_SIZE) // width)
+        count = -(-self.n // capacity)
+
         if count == 1:
             id_ = random_id()
             data, rows = blank(digest, pane, self.n, width, id_, group=group)
             shuffle(self.pieces, rows)
             yield OutgoingFrame(id_, pane, self.n, data)
             return
+
         reports = np.empty((self.n, width), np.uint8)
         shuffle(self.pieces, reports)
-        for first in range(count):
+        for start in range(count):
             # Each frame is a sample of all reports: equal reports are side by side.
-            yield OutgoingFrame.of(digest, pane, reports[first::count], group)
+            yield OutgoingFrame.of(digest, pane, reports[start::count], group)
 
 
 def shuffle(pieces: Sequence[Reports], target: Reports) -> None:
     """Fill `target` with the reports in an order that reveals nothing about their order of arrival."""
-    if target.shape[1] in SHORT:
+    if target.shape[1] in NARROW:
         target[:] = _group(np.concatenate(pieces))
     else:
         orders.shuffle(pieces, target)

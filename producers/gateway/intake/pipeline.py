@@ -41,7 +41,7 @@ class _Waiting:
 class Intake:
     """The way into the log. When `mix` or `send` returns, Kafka has acknowledged the reports, and they are in time.
 
-    Otherwise a Problem is raised.
+    If that fails, a Problem is raised.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Intake:
         clock: Callable[[], float] = time.time,
         least: int = 1,
     ) -> None:
+
         self._appender = appender
         self._definitions = definitions
         self._limit = limit
@@ -61,6 +62,7 @@ class Intake:
         self._draining = False
         self._clock = clock
         self._loop = asyncio.get_running_loop()
+
         self._buffers: dict[_Key, _Waiting] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.on_small_mix: Callable[[], None] = lambda: None
@@ -68,7 +70,9 @@ class Intake:
 
     async def mix(self, submissions: Iterable[Submission]) -> None:
         """Mix submissions with those of other requests, and send them."""
-        for outcome in [await future for future in [self._join(submission) for submission in submissions]]:
+        # All join before the first wait, or each buffer would linger after the one before.
+        futures = [self._join(submission) for submission in submissions]
+        for outcome in [await future for future in futures]:
             _raise_refusal(outcome)
 
     async def send(self, frames: list[tuple[Submission, OutgoingFrame]]) -> None:
@@ -86,19 +90,23 @@ class Intake:
         key = submission.query.digest, submission.pane, submission.group
         waiting = self._buffers.get(key)
         if waiting is None:
+            # Half of the time that is left: the other half is for the way into the log.
             left = max(0.0, (submission.closes / 1000 - self._clock()) / 2)
             patience = min(left, max(self._linger, min(submission.query.lateness / 2, LONGEST)))
             timer = self._loop.call_later(0.0 if self._draining else min(left, self._linger), self._linger_over, key)
-            waiting = self._buffers[key] = _Waiting(MixBuffer(submission), self._loop.time() + patience, timer)
+            waiting = _Waiting(MixBuffer(submission), self._loop.time() + patience, timer)
+            self._buffers[key] = waiting
+
         waiting.buffer.add(submission.reports)
         future: asyncio.Future[Outcome] = self._loop.create_future()
         waiting.outcomes.append(future)
+
         if waiting.buffer.full or (waiting.has_lingered and waiting.buffer.n >= self._least):
             self._start(key)
         return future
 
     def _linger_over(self, key: _Key) -> None:
-        """Send a buffer that has its least number of reports. Otherwise let it wait for more."""
+        """Send a buffer that has its least number of reports, or let it wait for more."""
         waiting = self._buffers[key]
         if self._draining or waiting.buffer.n >= self._least:
             self._start(key)
@@ -119,7 +127,7 @@ class Intake:
     async def _send_buffer(self, buffer: MixBuffer, outcomes: list[asyncio.Future[Outcome]]) -> None:
         outcome: Outcome = (_UNAVAILABLE, "The gateway is shutting down. Try again.")
         try:
-            outcome = await self._append([(buffer.first, frame) for frame in buffer.frames(self._limit)])
+            outcome = await self._append([(buffer.first_submission, frame) for frame in buffer.frames(self._limit)])
         finally:
             for future in outcomes:
                 if not future.done():
@@ -128,15 +136,17 @@ class Intake:
     async def _append(self, frames: list[tuple[Submission, OutgoingFrame]]) -> Outcome:
         try:
             times = await self._appender.append(frame for _, frame in frames)
+            # The log times may lie after the change of a definition that this gateway has not read.
             await self._definitions.read_lately()
         except (Unacknowledged, NoLogTime) as error:
             return _UNAVAILABLE, str(error)
         except TimeoutError:
             return _UNAVAILABLE, f"Kafka did not return the definitions within {PATIENCE:g} s. Try again."
+
         versions = self._definitions.value.versions
         refusals = (
-            untimely(versions.get(submission.query.digest), submission.pane, at)
-            for (submission, _), at in zip(frames, times, strict=True)
+            untimely(versions.get(submission.query.digest), submission.pane, time_ms)
+            for (submission, _), time_ms in zip(frames, times, strict=True)
         )
         return next(filter(None, refusals), None)
 

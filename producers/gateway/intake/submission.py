@@ -24,7 +24,7 @@ FRAMES = "application/vnd.hubbub.frames"
 JSON = "application/json"
 ITEMS = 10_000
 """Limit of frames in a request."""
-SHORT = 1024
+SHORT_FRAME = 1024
 """Bytes of a frame that is not copied."""
 _BLANK = b" \t\r\n"
 _INFLATE = 64 << 10
@@ -49,11 +49,12 @@ class Submission:
         return len(self.reports)
 
 
-def inflate(body: bytes, most: int) -> bytes:
-    """Decompress a gzip body of at most `most` bytes. It stops at that size, so a zip bomb does no harm."""
+def inflate(body: bytes, limit: int) -> bytes:
+    """Decompress a gzip body of at limit `limit` bytes. It stops at that size, so a zip bomb does no harm."""
     engine = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
-    room = most + 1
+    # One byte more than allowed tells a body that is too large from one that just fits.
+    room = limit + 1
     try:
         while body and room and not engine.eof:
             parts.append(engine.decompress(body, min(room, _INFLATE)))
@@ -62,18 +63,22 @@ def inflate(body: bytes, most: int) -> bytes:
         if room and not engine.eof:
             parts.append(engine.flush())
             room -= len(parts[-1])
+
     except zlib.error as error:
         raise Problem(400, f"The body is not gzip, but Content-Encoding says so: {error}", reason="malformed") from None
+
     if room <= 0:
-        raise too_large(f"The decompressed body has more than {most} bytes, which is the limit. Send less at a time.")
+        raise too_large(f"The decompressed body has more than {limit} bytes, which is the limit. Send less at a time.")
     if not engine.eof or engine.unused_data:
         detail = "The body is not one whole gzip stream: it is cut off, or has data after its end."
         raise Problem(400, detail, reason="malformed")
+
     return b"".join(parts)
 
 
 def too_large(detail: str, index: int | None = None) -> Problem:
-    return Problem(413, detail, reason="too_large", **({} if index is None else {"index": index}))
+    more = {} if index is None else {"index": index}
+    return Problem(413, detail, reason="too_large", **more)
 
 
 def read(body: bytes, kind: str, definitions: ServedDefinitions, at: int, limit: int) -> list[Submission]:
@@ -114,13 +119,15 @@ class _GroupItems:
         width = query.oracle.width
         data = self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
         reports = np.frombuffer(data, np.uint8).reshape(-1, width)
-        bad = query.oracle.check(reports)
-        if bad is not None:
+
+        malformed_report = query.oracle.check(reports)
+        if malformed_report is not None:
             ends = np.cumsum([memoryview(piece).nbytes for piece in self.pieces]) // width
-            item = int(np.searchsorted(ends, bad, side="right"))
-            place = bad - (int(ends[item - 1]) if item else 0)
+            item = int(np.searchsorted(ends, malformed_report, side="right"))
+            place = malformed_report - (int(ends[item - 1]) if item else 0)
             detail = f"Report {place} is not a valid report for query {query.name!r}."
             raise Problem(400, detail, reason="malformed", index=self.indices[item])
+
         return Submission(query, pane, reports, closes, self.group)
 
 
@@ -134,6 +141,7 @@ class Reading:
         is_binary = kind == FRAMES
         self.frames = min(ITEMS, body.count(MAGIC) if is_binary else _count_objects(body))
         """The number of frames, or a little more."""
+
         self._items = iter(frames(body) if is_binary else _objects(body))
         self._definitions = definitions
         self._at = at
@@ -151,6 +159,8 @@ class Reading:
                 raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", index)
             self._add(index, item)
             yield
+
+        # An empty body is a fault of the client, which would take an answer of 0 reports for success.
         if not self._parts:
             raise Problem(400, "The body has no frame.", reason="malformed")
         for part in self._parts.values():
@@ -162,7 +172,7 @@ class Reading:
         return self._submissions
 
     def _add(self, index: int, item: Data) -> None:
-        if len(item) > SHORT:
+        if len(item) > SHORT_FRAME:
             self._add_checked(index, item)
             return
         head, _, reports = split(bytes(item))
@@ -193,7 +203,8 @@ class Reading:
         key = frame.digest, frame.pane, group
         part = self._parts.get(key)
         if part is None:
-            part = self._parts[key] = _GroupItems(pane, group)
+            part = _GroupItems(pane, group)
+            self._parts[key] = part
         return part
 
     def _pane(self, frame: Frame, index: int) -> _Pane:
@@ -202,17 +213,22 @@ class Reading:
         open_pane = self._panes.get(key)
         if open_pane is not None and not frame.is_tick:
             return open_pane
-        versions, pane = _versions(frame, self._definitions), frame.pane
+
+        versions = _versions(frame, self._definitions)
+        pane = frame.pane
         version = versions.at(pane)
         query = version.query
+
         if pane % query.pane:
             detail = f"Panes of {query.name!r} start at multiples of {query.pane} s, not at {pane}."
             raise FrameError("malformed", detail)
+
         refusal = inapplicable(version, pane) or untimely(versions, pane, self._at)
         if refusal is not None:
             reason, detail = refusal
             raise Problem(409, detail, reason=reason, index=index)
-        open_pane = self._panes[key] = _Pane(query, pane, versions.closes_after(pane))
+        open_pane = _Pane(query, pane, versions.closes_after(pane))
+        self._panes[key] = open_pane
         return open_pane
 
 
@@ -225,8 +241,8 @@ def _objects(body: bytes) -> Iterable[Data]:
         raise Problem(400, "The body is not a JSON object or a whole array of objects.", reason="malformed", index=0)
     if _count_objects(text) > ITEMS:
         raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", ITEMS)
-    *items, rest = text[1:-1].split(b"}")
-    if rest.strip(_BLANK):
+    *items, remainder = text[1:-1].split(b"}")
+    if remainder.strip(_BLANK):
         raise Problem(400, "The array does not end with an object.", reason="malformed", index=len(items))
     return (_object(item.strip(_BLANK), index) for index, item in enumerate(_whole(items)))
 
@@ -239,9 +255,9 @@ def _count_objects(body: bytes) -> int:
 
 def _whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield objects without their last braces. An object with a group is in two pieces."""
-    rest = iter(pieces)
-    for piece in rest:
-        end = next(rest, None) if piece.count(b"{") > 1 else None
+    remaining_pieces = iter(pieces)
+    for piece in remaining_pieces:
+        end = next(remaining_pieces, None) if piece.count(b"{") > 1 else None
         yield piece if end is None else piece + b"}" + end
 
 

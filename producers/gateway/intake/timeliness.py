@@ -3,21 +3,25 @@
 from hubbub.definitions.versions import Untimely, Version, Versions
 from oracles.query import Query
 
-UNKNOWN, STALE = "unknown_query", "stale_digest"
-LATE, FUTURE, EXPIRED = "late", "future", "expired"
+UNKNOWN = "unknown_query"
+STALE = "stale_digest"
+LATE = "late"
+FUTURE = "future"
+EXPIRED = "expired"
 
 Refusal = tuple[str, str]
 """The reason, in the word that the workers use, and a sentence for the developer of the client."""
 
 
-def untimely(versions: Versions | None, pane: int, at: int) -> Refusal | None:
-    """Return why a report of this pane does not count at a log time in milliseconds, or None if it counts."""
+def untimely(versions: Versions | None, pane: int, time_ms: int) -> Refusal | None:
+    """Return why a report of this pane does not count time_ms a log time in milliseconds, or None if it counts."""
     if versions is None:
         return UNKNOWN, "No query has this digest any more. Read GET /v1/queries again."
     version = versions.at(pane)
-    if refusal := inapplicable(version, pane):
+    refusal = inapplicable(version, pane)
+    if refusal is not None:
         return refusal
-    reason = versions.untimely(pane, at)
+    reason = versions.untimely(pane, time_ms)
     return reason and (reason, _sentence(reason, version.query, pane, versions.closes_after(pane)))
 
 
