@@ -39,6 +39,8 @@ class Bodies:
             self._hold(len(body), caller)
         else:
             body = await self._receive(request, caller)
+
+        # The packed bytes are gone before the unpacked ones are counted, so that both need not fit together.
         self.release(body, caller)
         body = self._open(body, caller, is_gzip=request.headers.get("Content-Encoding", "").lower() == "gzip")
         self._hold(len(body), caller)
@@ -52,21 +54,26 @@ class Bodies:
         size = 0
         try:
             async with asyncio.timeout(PATIENCE):
-                while chunk := await request.content.readany():
+                # Counted piece by piece, because a client may claim any length, or none.
+                chunk = await request.content.readany()
+                while chunk:
                     self._check_size(size + len(chunk))
                     self._hold(len(chunk), caller)
                     chunks.append(chunk)
                     size += len(chunk)
+                    chunk = await request.content.readany()
         except BaseException as error:
             self._count(-size, caller)
             if isinstance(error, TimeoutError):
                 raise Problem(408, f"The body did not arrive within {PATIENCE:g} s. Try again.") from None
             raise
+
         return b"".join(chunks)
 
     def _open(self, body: bytes, caller: Caller, *, is_gzip: bool) -> bytes:
         """Return the body without its compression, and charge the caller for all that this may have produced."""
         self._work.check(caller)
+        # A body that turns out to be invalid has cost as much time as a valid one.
         size = min(self._most, RATIO * len(body)) if is_gzip else len(body)
         try:
             if is_gzip:

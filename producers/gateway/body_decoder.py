@@ -11,7 +11,7 @@ from producers.gateway.intake.submission import Reading, Submission
 
 SLICE = 0.005
 """Seconds of a slice."""
-SHORT = 8 << 10
+SHORT_BODY = 8 << 10
 """Bytes of a body that is decoded at once, because it takes less than a slice."""
 
 
@@ -28,15 +28,18 @@ class BodyDecoder:
         self._turn = asyncio.Lock()
         """The right to decode a slice. Long bodies get it in turn."""
 
-    async def submissions(self, body: bytes, kind: str, caller: Caller, now: float) -> list[Submission]:
-        """Return the submissions of a body, or raise a Problem. `now` is in Unix seconds."""
-        reading = Reading(body, kind, self._definitions.value, int(1000 * now), self._limit)
+    async def submissions(self, body: bytes, kind: str, caller: Caller, time_s: float) -> list[Submission]:
+        """Return the submissions of a body, or raise a Problem. `time_s` is in Unix seconds."""
+        reading = Reading(body, kind, self._definitions.value, int(1000 * time_s), self._limit)
         self._work.charge(caller, reading.frames)
+
         steps = reading.steps()
-        if len(body) <= SHORT:
+
+        if len(body) <= SHORT_BODY:
             for _ in steps:
                 pass
             return reading.submissions()
+
         while True:
             async with self._turn:
                 end = self._clock() + SLICE

@@ -51,7 +51,8 @@ from producers.publishers.http_publisher import is_local
 
 FREE_MEMORY = 64 << 20
 """Bytes of free memory that the process keeps."""
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
 """Parameters of mallopt, from malloc.h."""
 
 HELP = """\
@@ -94,6 +95,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_health_port(parser)
     add_max_frame(parser)
     logs.add_options(parser)
+
     add = partial(_add, parser)
     add("tokens", "file with names, hashes and quotas of tokens", metavar="FILE")
     add("tls-cert", "PEM file of the certificate and its chain; read again when it changes", metavar="FILE")
@@ -121,8 +123,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=whole(0, 10_000),
         metavar="MS",
     )
-    least = "least number of reports in a mix buffer, which waits at most half the lateness and 10 s"
-    add("least", least, "1", type=whole(1, 1_000_000), metavar="N")
+    least_help = "least_help number of reports in a mix buffer, which waits at most half the lateness and 10 s"
+    add("least_help", least_help, "1", type=whole(1, 1_000_000), metavar="N")
+
     options = parser.parse_args(arguments)
     if (options.tls_cert is None) != (options.tls_key is None):
         parser.error("--tls-cert and --tls-key must be set together")
@@ -146,12 +149,15 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     file = FileWatch((options.queries,), lambda: ServedDefinitions.read(options.queries))
     tokens = None if options.tokens is None else FileWatch((options.tokens,), lambda: Tokens.read(options.tokens))
     certificate = None if options.tls_cert is None else tls(options.tls_cert, options.tls_key)
-    files: list[FileWatch[Any]] = [each for each in (file, tokens, certificate) if each is not None]
+    files: list[FileWatch[Any]] = [watch for watch in (file, tokens, certificate) if watch is not None]
+
     produce_request.install()
-    appender, follower = Appender(kafka, options.max_frame), Follower(kafka)
+    appender = Appender(kafka, options.max_frame)
+    follower = Follower(kafka)
     limits = ConnectionLimits(options.connections, options.connections_each, options.trusted_proxies)
     definitions = ActiveDefinitions(file, follower)
     intake = Intake(appender, definitions, options.max_frame, options.linger / 1000, least=options.least)
+
     rules = Rules(
         max_body=options.max_body,
         max_frame=options.max_frame,
@@ -160,6 +166,8 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         work=options.work,
         hosts=None if tokens else frozenset({options.host, "localhost", "127.0.0.1", "[::1]"}),
     )
+
+    # A producer that asks for a missing topic may create it, without the settings that it needs.
     await partitions(kafka, REPORTS, QUERIES)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(appender.connect())
@@ -169,27 +177,33 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, limits)
+
         for work in (follower.run(), watch(files)):
             stack.push_async_callback(_cancel, asyncio.create_task(work))
+
         context = None if certificate is None else certificate.value
         own_port = health_port("gateway", gateway.health, options.host, options.health_port)
         line = await stack.enter_async_context(own_port)
         host, port = await stack.enter_async_context(
             serving(
                 gateway.application(with_health=options.health_port is None),
-                *(options.host, options.port),
+                options.host,
+                options.port,
                 limits=limits,
                 drain=DRAIN,
                 context=context,
                 direct=gateway.direct,
             )
         )
+
         _tune()
         sys.stdout.write(f"hubbub gateway: {'https' if certificate else 'http'}://{host}:{port}/\n{line}")
         sys.stdout.flush()
+
         ending = asyncio.create_task(stop.wait())
         ends: set[asyncio.Future[Any]] = {ending, appender.broken}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+
         ending.cancel()
         gateway.draining = True
         intake.flush()

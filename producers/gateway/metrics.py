@@ -67,11 +67,15 @@ class GatewayMetrics(MetricTable):
         # A look for a series costs more than to count in it.
         self._answers = lru_cache(self.requests.labels)
         self._reports = lru_cache(self.reports.labels)
+
         for name, function in gauges.items():
             vars(self)[name].set_function(function)
         for route in ROUTES:
-            for status in route.answers if route.for_clients else ():
+            if not route.for_clients:
+                continue
+            for status in route.answers:
                 self.requests.labels(route.path, str(status))
+
         for query in queries:
             self.add_series(query=query)
 
@@ -85,7 +89,9 @@ class GatewayMetrics(MetricTable):
     def count_full_quota(self, token: str, query: str) -> None:
         if len(self._pairs) < QUOTAS:
             self._pairs.add((token, query))
-        self.full_quotas.labels(*((token, query) if (token, query) in self._pairs else (OTHERS, OTHERS))).inc()
+        # Names of tokens are the operator's, but Prometheus keeps each pair for as long as the gateway runs.
+        pair = (token, query) if (token, query) in self._pairs else (OTHERS, OTHERS)
+        self.full_quotas.labels(*pair).inc()
 
     def count_reports(self, query: str, reports: int, *, has_key: bool) -> None:
         self._reports(query, int(has_key)).inc(reports)

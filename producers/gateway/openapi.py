@@ -229,13 +229,15 @@ def describe(version: str, routes: Iterable[GatewayRoute], *, needs_token: bool)
 def _operation(route: GatewayRoute, *, needs_token: bool) -> Schema:
     access = (401 if needs_token else 403,) if route.for_clients else ()
     problems = {status: _problem(status) for status in sorted({*route.problems, *access})}
-    return {
+    operation = {
         "operationId": route.name,
         "summary": route.summary,
         **route.request,
         "responses": {str(status): answer for status, answer in (route.answers | problems).items()},
-        **({"security": [{"token": []}]} if needs_token and route.for_clients else {}),
     }
+    if needs_token and route.for_clients:
+        operation["security"] = [{"token": []}]
+    return operation
 
 
 def _problem(status: int) -> Schema:

@@ -72,14 +72,17 @@ class Gateway:
         self.draining = False
         self._definitions = definitions
         self._tokens = tokens
+
         self._rates = rates
         self._quotas = Quotas(self._count_full)
         self._appender = appender
         self._intake = intake
         self._clock = clock
+
         self._work = Work(rules.work)
         self._bodies = Bodies(rules.max_body, self._work)
         self._decoder = BodyDecoder(definitions, rules.max_frame, self._work)
+
         self.metrics = GatewayMetrics(
             {
                 "held_bytes": lambda: self._bodies.held,
@@ -90,6 +93,7 @@ class Gateway:
             },
             definitions.value.names(),
         )
+
         intake.on_small_mix = self.metrics.small_mixes.inc
 
     @property
@@ -107,7 +111,7 @@ class Gateway:
         """Return the application with all routes, or without those of health and metrics."""
         app = web.Application(middlewares=[guard(self._count), self._access()])
         app.on_response_prepare.append(unsigned)
-        routes = [each for each in ROUTES if with_health or each.path not in self.health]
+        routes = [route_row for route_row in ROUTES if with_health or route_row.path not in self.health]
         description = orjson.dumps(describe(version("hubbub"), routes, needs_token=self._tokens is not None))
 
         async def openapi(_: web.Request) -> web.Response:
@@ -119,7 +123,7 @@ class Gateway:
             "/openapi.json": openapi,
             **self.health,
         }
-        app.add_routes([web.route(each.method, each.path, handlers[each.path]) for each in routes])
+        app.add_routes([web.route(route_row.method, route_row.path, handlers[route_row.path]) for route_row in routes])
         return app
 
     @property
@@ -167,6 +171,7 @@ class Gateway:
                     detail = "Pages of this origin may not send. The operator lists origins with --origins."
                     raise Problem(403, detail)
                 return web.Response(status=204, headers=headers)
+
             try:
                 response = await handler(request)
             except Exception as error:  # noqa: BLE001 - a page must be able to read this answer too
@@ -176,38 +181,44 @@ class Gateway:
 
         return access
 
-    def _check_access(self, request: web.BaseRequest, now: float) -> Caller:
+    def _check_access(self, request: web.BaseRequest, time_s: float) -> Caller:
         """Return the sender, or raise a Problem if it may not send, or not yet."""
-        rules, address = self.rules, ""
+        rules = self.rules
+        address = ""
+
         if self._rates.limited or self._tokens is None:
             address = client(request.remote or "", request.headers.getall("X-Forwarded-For", ()), rules.proxies)
-            wait = self._rates.take(address, now)
+            # The rate of the address comes first, so that guesses of tokens are limited too.
+            wait = self._rates.take(address, time_s)
             if wait:
                 detail = "This address sends too many requests. Wait for the seconds in Retry-After."
                 raise Problem(429, detail, retry_after=wait, reason="rate")
         if self._tokens is not None:
-            return self._tokens.value.caller(request.headers.get("Authorization"), now)
+            return self._tokens.value.caller(request.headers.get("Authorization"), time_s)
         if rules.hosts is not None and hostname(request) not in rules.hosts:
             raise Problem(403, "The host name is not allowed. Without tokens use the name that the gateway listens on.")
         return Caller(ANYBODY, address=address)
 
     async def _handle_queries(self, request: web.Request) -> web.Response:
-        now = self._clock()
-        self._check_access(request, now)
+        time_s = self._clock()
+        self._check_access(request, time_s)
         headers = {"Content-Type": JSON, "Cache-Control": "no-cache"}
-        return web.Response(body=self._definitions.value.listing(now), headers=headers)
+        return web.Response(body=self._definitions.value.listing(time_s), headers=headers)
 
     async def _handle_reports(self, request: web.BaseRequest) -> web.Response:
-        now = self._clock()
-        caller = self._check_access(request, now)
+        time_s = self._clock()
+        caller = self._check_access(request, time_s)
         key = _idempotency_key(request)
         kind = _media_type(request)
         missing = self.missing
+
         if missing is not None:
             raise unavailable(missing, counted=_counted(key))
+
         try:
             self._work.check(caller)
-            self._quotas.check_room(caller, self._definitions.value.open_panes(now), now)
+            # Before the body is read: a caller without room would cost as much as one with room.
+            self._quotas.check_room(caller, self._definitions.value.open_panes(time_s), time_s)
             body = await self._bodies.read(request, caller)
             try:
                 n = await self._append(caller, key, kind, body)
@@ -217,15 +228,18 @@ class Gateway:
             if problem.status in (409, 429, 503):
                 problem.more.setdefault("counted", _counted(key))
             raise
+        # A browser needs the headers of CORS, and the prepared answer has none.
         if self.rules.origins or not PreparedAnswer.suits(request):
             return Unsigned(status=202, body=_accepted_body(n), content_type=JSON)
         return _accepted_answer(n)
 
     async def _append(self, caller: Caller, key: bytes | None, kind: str, body: bytes) -> int:
         """Bring the reports of a body into the log, and return their number."""
-        now, start = self._clock(), time.perf_counter()
-        submissions = await self._decoder.submissions(body, kind, caller, now)
-        counts = self._quotas.take(caller, submissions, now)
+        time_s = self._clock()
+        start = time.perf_counter()
+
+        submissions = await self._decoder.submissions(body, kind, caller, time_s)
+        counts = self._quotas.take(caller, submissions, time_s)
         try:
             if key is None:
                 await self._intake.mix(submissions)
@@ -234,6 +248,7 @@ class Gateway:
         except BaseException:
             self._quotas.give_back(counts)
             raise
+
         n = 0
         for submission in submissions:
             n += submission.n
@@ -266,9 +281,9 @@ def _idempotency_key(request: web.BaseRequest) -> bytes | None:
     if not values:
         return None
     key = values[0].encode(errors="surrogateescape")
-    least, most = KEY
-    if len(values) > 1 or not least <= len(key) <= most:
-        detail = f"A request must have one Idempotency-Key of {least} to {most} bytes, or none."
+    min_bytes, max_bytes = KEY
+    if len(values) > 1 or not min_bytes <= len(key) <= max_bytes:
+        detail = f"A request must have one Idempotency-Key of {min_bytes} to {max_bytes} bytes, or none."
         raise Problem(400, detail, reason="malformed")
     return key
 

@@ -47,18 +47,20 @@ class Quotas:
         """An open pane in which a caller had room in the present second, or None if it had none."""
         self._second = 0
 
-    def check_room(self, caller: Caller, panes: Iterable[tuple[bytes, int]], now: float) -> None:
+    def check_room(self, caller: Caller, panes: Iterable[tuple[bytes, int]], time_s: float) -> None:
         """Raise a Problem if the caller has no room in any of the open panes, given by digest and start.
 
-        Panes open and close at whole seconds. So an answer holds for its second, unless reports are given back.
+        Panes open and close at whole seconds, so an answer holds for its second, unless reports are given back.
         """
         limits = [(salt, quota) for salt, quota, _ in _limits(caller)]
         if not limits:
             return
-        if int(now) != self._second:
-            self._second = int(now)
+        if int(time_s) != self._second:
+            self._second = int(time_s)
             self._rooms.clear()
-        name, key = caller.account.name, caller.key
+
+        name = caller.account.name
+        key = caller.key
 
         def has_room(pane: tuple[bytes, int] | None) -> bool:
             return pane is not None and all(self._reports[name, salt, *pane] < quota for salt, quota in limits)
@@ -69,20 +71,22 @@ class Quotas:
             detail = f"The quota of {name!r} or of this token is exhausted in every open pane. The next pane has room."
             raise self._refusal(caller, ALL_QUERIES, detail)
 
-    def take(self, caller: Caller, submissions: Iterable[Submission], now: float) -> list[tuple[_Key, int]]:
+    def take(self, caller: Caller, submissions: Iterable[Submission], time_s: float) -> list[tuple[_Key, int]]:
         """Count all submissions, or raise a Problem and count none."""
-        self._forget(now)
+        self._forget(time_s)
         counts: list[tuple[_Key, int]] = []
         limits = _limits(caller)
+
         for submission in submissions:
             for salt, quota, owner in limits:
                 key = caller.account.name, salt, submission.query.digest, submission.pane
                 total = self._reports[key]
+                # All or nothing: if one submission does not fit, those before it are given back.
                 detail = None
                 if total + submission.n > quota:
                     pane = f"pane {submission.pane} of query {submission.query.name!r}"
-                    rest = f"{quota - total} of {quota} reports are left, the request has {submission.n}"
-                    detail = f"{owner} for {pane} is exhausted: {rest}. The next pane has room."
+                    remainder = f"{quota - total} of {quota} reports are left, the request has {submission.n}"
+                    detail = f"{owner} for {pane} is exhausted: {remainder}. The next pane has room."
                 elif not total and len(self._reports) >= CALLERS:
                     detail = "Too many tokens are in use at once. The next pane has room."
                 if detail is not None:
@@ -91,6 +95,7 @@ class Quotas:
                 self._reports[key] = total + submission.n
                 self._closes[submission.query.digest, submission.pane] = submission.closes / 1000
                 counts.append((key, submission.n))
+
         return counts
 
     def give_back(self, counts: Iterable[tuple[_Key, int]]) -> None:
@@ -106,18 +111,20 @@ class Quotas:
         Clients choose these ids. Too many would fill the memory of the workers.
         """
         submissions: dict[tuple[bytes, int], Submission] = {}
-        new: dict[tuple[bytes, int, int], int] = {}
+        new_ids: dict[tuple[bytes, int, int], int] = {}
         for submission, partition in frames:
             submissions[submission.query.digest, submission.pane] = submission
             key = submission.query.digest, submission.pane, partition
-            new[key] = new.get(key, 0) + 1
-        for key, n in new.items():
+            new_ids[key] = new_ids.get(key, 0) + 1
+
+        for key, n in new_ids.items():
             submission = submissions[key[:2]]
             if self._ids[key] + n > max(1, submission.query.max_ids // SHARE):
                 detail = f"This gateway accepts no more requests with keys for pane {submission.pane}."
-                rest = "Send several reports in a request. The next pane has room."
-                raise Problem(429, f"{detail} {rest}", reason="ids")
-        for key, n in new.items():
+                advice = "Send several reports in a request. The next pane has room."
+                raise Problem(429, f"{detail} {advice}", reason="ids")
+
+        for key, n in new_ids.items():
             self._ids[key] += n
             self._closes[key[:2]] = submissions[key[:2]].closes / 1000
 
@@ -126,15 +133,16 @@ class Quotas:
         self._on_refusal(caller.account.name, query)
         return Problem(429, detail, reason="quota", counted="none")
 
-    def _forget(self, now: float) -> None:
-        if abs(now - self._swept) < _SWEEP:  # a clock that was set back sweeps at once
+    def _forget(self, time_s: float) -> None:
+        if abs(time_s - self._swept) < _SWEEP:  # a clock that was set back sweeps at once
             return
-        self._swept = now
-        old = {key for key, at in self._closes.items() if at < now}
-        if old:
-            self._reports = Counter({key: n for key, n in self._reports.items() if key[2:] not in old})
-            self._ids = Counter({key: n for key, n in self._ids.items() if key[:2] not in old})
-            self._closes = {key: at for key, at in self._closes.items() if key not in old}
+
+        self._swept = time_s
+        closed_panes = {pane for pane, close in self._closes.items() if close < time_s}
+        if closed_panes:
+            self._reports = Counter({key: n for key, n in self._reports.items() if key[2:] not in closed_panes})
+            self._ids = Counter({key: n for key, n in self._ids.items() if key[:2] not in closed_panes})
+            self._closes = {pane: close for pane, close in self._closes.items() if pane not in closed_panes}
 
 
 class Rates:
@@ -142,6 +150,7 @@ class Rates:
 
     def __init__(self, rate: float, most: int = SENDERS) -> None:
         self._rate = rate
+        # With less than one unit at once nobody could ever send.
         self._room = max(1.0, rate)
         self._most = most
         self._levels: OrderedDict[object, tuple[float, float]] = OrderedDict()
@@ -151,30 +160,31 @@ class Rates:
     def limited(self) -> bool:
         return self._rate != inf
 
-    def wait(self, sender: object, now: float) -> float:
+    def wait(self, sender: object, time_s: float) -> float:
         """Return the seconds until the sender has a unit, or 0 if it has one."""
         if not self.limited:
             return 0.0
-        level = self._refill(sender, now)
+        level = self._refill(sender, time_s)
         return 0.0 if level >= 1 else (1 - level) / self._rate
 
-    def take(self, sender: object, now: float) -> float:
+    def take(self, sender: object, time_s: float) -> float:
         """Take a unit and return 0, or return the seconds until the sender has one."""
-        wait = self.wait(sender, now)
+        wait = self.wait(sender, time_s)
         if not wait:
-            self.charge(sender, now, 1.0)
+            self.charge(sender, time_s, 1.0)
         return wait
 
-    def charge(self, sender: object, now: float, units: float) -> None:
-        """Take units, even more than the sender has. Then it waits longer for the next one."""
+    def charge(self, sender: object, time_s: float, units: float) -> None:
+        """Take units, even more than the sender has, which then waits longer for the next one."""
         if self.limited:
-            self._levels[sender] = self._refill(sender, now) - units, now
+            self._levels[sender] = self._refill(sender, time_s) - units, time_s
 
-    def _refill(self, sender: object, now: float) -> float:
+    def _refill(self, sender: object, time_s: float) -> float:
         """Return the units of a sender, with those since its last request. A clock that was set back adds none."""
-        level, since = self._levels.pop(sender, (self._room, now))
-        level = min(self._room, level + max(0.0, now - since) * self._rate)
-        self._levels[sender] = level, now
+        level, charge_time = self._levels.pop(sender, (self._room, time_s))
+        level = min(self._room, level + max(0.0, time_s - charge_time) * self._rate)
+        self._levels[sender] = level, time_s
+        # Strangers with many addresses would fill the memory. A forgotten sender starts with all its units.
         if len(self._levels) > self._most:
             self._levels.popitem(last=False)
         return level

@@ -22,7 +22,7 @@ _HEX = re.compile("[0-9a-f]{64}")
 _EXPIRY = re.compile("[0-9]{1,10}")
 """Seconds up to the year 2286. A time in milliseconds has more digits, and would be valid for thousands of years."""
 _SALT = re.compile("[0-9A-Fa-f]{32}")
-_SHORT = "hbs1"
+_SHORT_LIVED = "hbs1"
 _PAIR = 2
 """Hashes or keys that are valid at a time, so that a new one can replace an old one."""
 TOKENS = 1_000
@@ -70,48 +70,58 @@ class Tokens:
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
-        self._hashes = [(digest, Caller(account)) for account in accounts.values() for digest in account.hashes]
+        self._hashes: list[tuple[bytes, Caller]] = []
+        for account in accounts.values():
+            self._hashes += [(digest, Caller(account)) for digest in account.hashes]
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> "Tokens":
         """Read a TOML file with tables `[tokens.NAME]` of sha256, keys, quota and each."""
-        at = Place(str(path))
-        tables = table(table(read_toml(Path(path), at), at, ("tokens",)).get("tokens", {}), at / "tokens")
+        place = Place(str(path))
+        tables = table(table(read_toml(Path(path), place), place, ("tokens",)).get("tokens", {}), place / "tokens")
         if not 1 <= len(tables) <= TOKENS:
-            raise (at / "tokens").error(f"must be 1 to {TOKENS} tables [tokens.NAME], got {len(tables)}")
-        return cls({name: _account(name, value, at / "tokens" / name) for name, value in tables.items()})
+            raise (place / "tokens").error(f"must be 1 to {TOKENS} tables [tokens.NAME], got {len(tables)}")
+        return cls({name: _account(name, value, place / "tokens" / name) for name, value in tables.items()})
 
-    def caller(self, authorization: str | None, now: float) -> Caller:
+    def caller(self, authorization: str | None, time_s: float) -> Caller:
         """Return the sender of an Authorization header, or raise a Problem if the token is invalid at this time."""
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise unauthorized("The request has no token. Send a header Authorization: Bearer TOKEN.")
-        if token.startswith(_SHORT + "."):
-            return self._short_lived(token, now)
-        token_hash, caller = sha256(token.encode(errors="surrogateescape")).digest(), None
+        if token.startswith(_SHORT_LIVED + "."):
+            return self._short_lived(token, time_s)
+
+        token_hash = sha256(token.encode(errors="surrogateescape")).digest()
+        caller = None
         for digest, candidate in self._hashes:  # compare with all, so that the time reveals nothing
             if hmac.compare_digest(digest, token_hash):
                 caller = candidate
+
         if caller is None:
             raise unauthorized("The token is unknown. Get a valid one from the operator of the gateway.")
         return caller
 
-    def _short_lived(self, token: str, now: float) -> Caller:
+    def _short_lived(self, token: str, time_s: float) -> Caller:
         text, _, mac = token.rpartition(".")
         head, _, salt = text.rpartition(".")
         head, _, expiry = head.rpartition(".")
-        account = self._accounts.get(head.removeprefix(_SHORT + "."))
-        valid = False
-        for key in account.keys if account else ():
-            valid |= hmac.compare_digest(_mac(key, text).encode(), mac.encode(errors="surrogateescape"))
-        if account is None or not valid:
+
+        account = self._accounts.get(head.removeprefix(_SHORT_LIVED + "."))
+        is_valid = False
+        # All keys are tried, so that the time does not reveal which one signs.
+        keys = account.keys if account else ()
+        for key in keys:
+            is_valid |= hmac.compare_digest(_mac(key, text).encode(), mac.encode(errors="surrogateescape"))
+        if account is None or not is_valid:
+            raise _unusable("has no valid signature")
+
             raise _unusable("has no valid signature")
         if not _EXPIRY.fullmatch(expiry):
             raise _unusable("has an expiry that is not a time in Unix seconds of at most 10 digits")
         if not _SALT.fullmatch(salt):
             raise _unusable("has a salt that is not 16 bytes in hex")
-        if int(expiry) <= now:
+        if int(expiry) <= time_s:
             raise _unusable("has expired")
         return Caller(account, salt)
 
@@ -126,7 +136,7 @@ def _unusable(fault: str) -> Problem:
 
 def short_lived(name: str, key: bytes, expiry: int) -> str:
     """Make a token that is valid before `expiry`, in Unix seconds."""
-    text = f"{_SHORT}.{name}.{expiry}.{secrets.token_hex(16)}"
+    text = f"{_SHORT_LIVED}.{name}.{expiry}.{secrets.token_hex(16)}"
     return f"{text}.{_mac(key, text)}"
 
 
@@ -134,21 +144,22 @@ def _mac(key: bytes, text: str) -> str:
     return hmac.new(key, text.encode(errors="surrogateescape"), sha256).hexdigest()
 
 
-def _account(name: str, value: Any, at: Place) -> Account:
-    settings = table(value, at, ("sha256", "keys", "quota", "each"))
-    hashes, keys = (_pair(settings, key, at) for key in ("sha256", "keys"))
+def _account(name: str, value: Any, place: Place) -> Account:
+    settings = table(value, place, ("sha256", "keys", "quota", "each"))
+    hashes, keys = (_pair(settings, key, place) for key in ("sha256", "keys"))
     if not hashes and not keys:
-        raise at.error("needs sha256 (hashes of tokens) or keys (which sign short-lived tokens)")
+        raise place.error("needs sha256 (hashes of tokens) or keys (which sign short-lived tokens)")
     if settings.get("each") and not keys:
-        raise (at / "each").error("works only with short-lived tokens, which need keys")
-    quota, each = (_COUNT(settings.get(key, 0), at / key) for key in ("quota", "each"))
-    return Account(name, hashes, keys, quota, each)
+        raise (place / "each").error("works only with short-lived tokens, which need keys")
+    quota = _COUNT(settings.get("quota", 0), place / "quota")
+    token_quota = _COUNT(settings.get("each", 0), place / "each")
+    return Account(name, hashes, keys, quota, token_quota)
 
 
-def _pair(settings: Mapping[str, Any], key: str, at: Place) -> tuple[bytes, ...]:
+def _pair(settings: Mapping[str, Any], key: str, place: Place) -> tuple[bytes, ...]:
     if key not in settings:
         return ()
-    texts = several(settings[key], at / key, _HASHES)
+    texts = several(settings[key], place / key, _HASHES)
     if len(texts) > _PAIR:
-        raise (at / key).error(f"must have at most {_PAIR}, an old and a new one, got {len(texts)}")
+        raise (place / key).error(f"must have place most {_PAIR}, an old and a new one, got {len(texts)}")
     return tuple(bytes.fromhex(text) for text in texts)
