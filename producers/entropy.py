@@ -60,8 +60,10 @@ class Keyed(Source):
         self._rest = b""
 
     def raw(self, count: int) -> Bytes:
-        parts, length = [self._rest], len(self._rest)
+        parts = [self._rest]
+        length = len(self._rest)
         while length < count:
+            # The code of the parameters is computed once. Each block goes on from a copy of it.
             code = self._code.copy()
             code.update(struct.pack("<I", self._block))
             self._block += 1

@@ -30,9 +30,11 @@ def bind(
     secret = _device_secret(store, device_key, history=history)
     row: tuple[bytes | None, bytes | None, bytes | None] | None = database.execute("SELECT * FROM mark").fetchone()
     of_key, of_installation, of_machine = row or (None, None, None)
+
     same_key = of_key in (None, _key_mark(secret))
     if history and not same_key:
         raise StoreError(f"the key is not the first key of {store} and would draw new noise; use the first key")
+
     if row and of_installation is None:
         installation = None  # the store was made without one
     if of_installation and (
@@ -43,6 +45,7 @@ def bind(
             f"{store} was made with an installation and is opened {given}; pass the first one, or delete the store "
             "and its key if this device has them from another"
         )
+
     machine = machine_id()
     if machine and same_key and of_machine not in (None, _machine_mark(secret, machine)):
         if history and not moved:
@@ -52,9 +55,11 @@ def bind(
             )
         if not history:
             secret = device_key.renew()
+
     marks = (
         _key_mark(secret),
         None if installation is None else _installation_mark(secret, installation),
+        # Without a machine id the last mark stays, or a copy would pass on such a machine and then on the next.
         of_machine if machine is None else _machine_mark(secret, machine),
     )
     if marks != row:

@@ -41,12 +41,15 @@ class DeviceKey:
         """Make a new key. The file gets its name only after all bytes are on disk."""
         key = os.urandom(KEY_BYTES)
         draft = Path(f"{self.path}.{os.getpid()}.new")
+
         try:
             with os.fdopen(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
                 file.write(key)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)
+
+            # The name is on disk only after its folder is. A power failure could lose the key of paid charges.
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)

@@ -120,8 +120,8 @@ class Transaction:
         row: tuple[float] | None = self._row("SELECT at FROM last WHERE name = ?", name)
         return None if row is None else row[0]
 
-    def set_answer_time(self, name: str, at: float) -> None:
-        self._database.execute("INSERT OR REPLACE INTO last VALUES (?, ?)", (name, at))
+    def set_answer_time(self, name: str, time_s: float) -> None:
+        self._database.execute("INSERT OR REPLACE INTO last VALUES (?, ?)", (name, time_s))
 
     def names(self) -> list[str]:
         """Return the names of all queries that have charges."""
@@ -134,9 +134,9 @@ class Transaction:
 class Ledger:
     """A store of charges: a path, or ":memory:", which lives as long as this object and belongs to its process.
 
-    If the application keeps the device key, for example in the system's key store, pass it as `key`. Otherwise the key
-    is a file beside the store. `installation` is bytes that differ from device to device. They become part of the noise
-    of a new store. `moved` accepts a store that was last opened on another machine.
+    If the application keeps the device key, for example in the system's key store, pass it as `key`. By default the
+    key is a file beside the store. `installation` is bytes that differ from device to device. They become part of the
+    noise of a new store. `moved` accepts a store that was last opened on another machine.
     """
 
     def __init__(
@@ -149,10 +149,12 @@ class Ledger:
     ) -> None:
         if installation is not None and not (isinstance(installation, bytes) and installation):
             raise ParameterError(f"installation must be bytes, at least one, got {installation!r}")
+
         self.store = os.fspath(store)
         self._lock: AbstractContextManager[object] = nullcontext()
         self._shared: sqlite3.Connection | None = None
         self._process = os.getpid()
+
         device_key = DeviceKey(self.store, key)
         if self.store == MEMORY:
             self._lock = threading.Lock()
@@ -160,6 +162,7 @@ class Ledger:
             weakref.finalize(self, self._shared.close)
             with self._database() as database:
                 _create(database)
+
             self.key = clones.derive(os.urandom(KEY_BYTES) if key is None else key, installation)
             return
         if not Path(self.store).exists():
@@ -177,12 +180,14 @@ class Ledger:
 
     def forget(self) -> None:
         """Delete the key, then the store."""
+        # A store in memory stays usable after it forgets, with a new key, since nobody can open it again.
         if self._shared is not None:
             with self._database() as database:
                 for table in ("charge", "last", "round", "given", "once"):
                     database.execute(f"DELETE FROM {table}")  # noqa: S608 - the names are constants
             self.key = os.urandom(KEY_BYTES)
             return
+
         try:
             DeviceKey(self.store, None).destroy()
             for path in (self.store, f"{self.store}-journal"):
@@ -224,6 +229,7 @@ class Ledger:
                 "restore the store, or delete the key too and start with a new one"
             )
         draft = f"{self.store}.{os.getpid()}.{threading.get_ident()}.new"
+
         try:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             try:
@@ -232,6 +238,8 @@ class Ledger:
                     _create(database)
                     database.execute("COMMIT")
                 os.link(draft, self.store)
+
+            # A link fails if the name exists. A rename would replace the store of another process, and its charges.
             finally:
                 Path(draft).unlink()
         except FileExistsError:
@@ -249,6 +257,7 @@ class Ledger:
             raise StoreError(f"{self.store} is empty, but has a key: the record of charges is lost; restore the store")
         if version > _VERSION:
             raise StoreError(f"{self.store} has version {version}, this program reads up to {_VERSION}; upgrade hubbub")
+
         if version == 0:
             _create(database)
         elif version == 1:

@@ -49,7 +49,8 @@ class Respondents:
 
         Records have no pairs.
         """
-        oracle, clients = self.oracle, np.arange(self.count)[part]
+        oracle = self.oracle
+        clients = np.arange(self.count)[part]
         if isinstance(oracle, Oracle):
             return self._one(oracle, 0, values, clients)
         columns = np.ascontiguousarray(values.T)
@@ -66,9 +67,9 @@ class Respondents:
         attributes = self._attributes[clients].astype(np.int64)
         reports = oracle.disclosed(attributes)
         for j, encoder in enumerate(oracle.encoders):
-            these = np.flatnonzero(attributes == j)
-            if len(these):
-                reports[these, 2 : 2 + encoder.width] = self._one(encoder, j, columns[j][these], clients[these])
+            rows = np.flatnonzero(attributes == j)
+            if len(rows):
+                reports[rows, 2 : 2 + encoder.width] = self._one(encoder, j, columns[j][rows], clients[rows])
         return reports
 
     def _one(self, oracle: Oracle, attribute: int, values: Ints, clients: Ints) -> Reports:
@@ -77,18 +78,20 @@ class Respondents:
             rows = oracle.rows(self.count, self._streams(attribute, Purpose.ROWS, ()))
             self._rows[attribute] = None if rows is None else _compact(rows)
         compact = self._rows[attribute]
-        own = None if compact is None else compact[clients].astype(np.int64)
-        classes = oracle.classify(values, own)
+        own_rows = None if compact is None else compact[clients].astype(np.int64)
+        classes = oracle.classify(values, own_rows)
+
         if oracle.tables is not None:
-            return oracle.reports_of(self._look_up(oracle.tables, attribute, clients, classes), own)
+            return oracle.reports_of(self._look_up(oracle.tables, attribute, clients, classes), own_rows)
+
         if attribute not in self._reports:
             # A hash may have more buckets than the domain has values.
-            most = max(oracle.size, 1 << MAX_ROWS)
-            self._reports[attribute] = RepeatedReports(self.count, most, oracle.width)
+            classes_limit = max(oracle.size, 1 << MAX_ROWS)
+            self._reports[attribute] = RepeatedReports(self.count, classes_limit, oracle.width)
 
-        def draw(new: Ints) -> Reports:
+        def draw(positions: Ints) -> Reports:
             stream = self._streams(attribute, Purpose.ANSWER, self._of_one(classes))
-            return oracle.answer(classes[new], None if own is None else own[new], stream)
+            return oracle.answer(classes[positions], None if own_rows is None else own_rows[positions], stream)
 
         return self._reports[attribute].reports(clients, classes, draw)
 
@@ -119,10 +122,10 @@ class RepeatedReports:
         places = np.searchsorted(self._keys, keys)
         missing = places == len(self._keys)
         missing[~missing] = self._keys[places[~missing]] != keys[~missing]
-        new = np.flatnonzero(missing)
-        if len(new):
-            self._reports = np.insert(self._reports, places[new], draw(new), axis=0)
-            self._keys = np.insert(self._keys, places[new], keys[new])
+        new_positions = np.flatnonzero(missing)
+        if len(new_positions):
+            self._reports = np.insert(self._reports, places[new_positions], draw(new_positions), axis=0)
+            self._keys = np.insert(self._keys, places[new_positions], keys[new_positions])
             places += np.cumsum(missing) - missing
         return self._reports[places]
 

@@ -1,7 +1,7 @@
 """Frames with random ids, and the batches that collect reports for them.
 
-Workers count a frame with an id once, and the id determines its partition. So a frame may be sent again after any
-failure. This module reads no clock. Callers pass the time of any clock.
+Workers count a frame with an id once, and the id determines its partition. A frame may therefore be sent again after
+any failure. This module reads no clock. Callers pass the time of any clock.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class _OpenFrame:
     pane: int
     group: int
     width: int
-    until: float
+    deadline: float
     n: int = 0
     rows: bytearray = field(default_factory=bytearray)
 
@@ -92,25 +92,26 @@ class Batches:
     @property
     def until(self) -> float | None:
         """The time at which the next open frame must be sent, or None if no frame is open."""
-        return min((frame.until for frame in self._open.values()), default=None)
+        return min((frame.deadline for frame in self._open.values()), default=None)
 
-    def add(self, query: Query, pane: int, reports: Reports, until: float, group: int = 0) -> Iterator[OutgoingFrame]:
-        """Add reports that may wait until a time, and yield the frames that are now full."""
-        key, width = (query.digest, pane, group), query.oracle.width
-        most = self.capacity(width)
+    def add(self, query: Query, pane: int, reports: Reports, limit: float, group: int = 0) -> Iterator[OutgoingFrame]:
+        """Add reports that may wait until `limit`, and yield the frames that are now full."""
+        key = query.digest, pane, group
+        width = query.oracle.width
+        most_reports = self.capacity(width)
         start = 0
         while start < len(reports):
-            frame = self._open.setdefault(key, _OpenFrame(*key, width, until))
-            part = reports[start : start + most - frame.n]
+            frame = self._open.setdefault(key, _OpenFrame(*key, width, limit))
+            part = reports[start : start + most_reports - frame.n]
             frame.rows += part.tobytes()
             frame.n += len(part)
             start += len(part)
-            if frame.n == most:
+            if frame.n == most_reports:
                 yield self._open.pop(key).close()
 
-    def overdue(self, now: float) -> list[OutgoingFrame]:
-        """Close and return the frames that must be sent by now."""
-        keys = [key for key, frame in self._open.items() if frame.until <= now]
+    def overdue(self, time: float) -> list[OutgoingFrame]:
+        """Close and return the frames that must be sent by a time."""
+        keys = [key for key, frame in self._open.items() if frame.deadline <= time]
         return [self._open.pop(key).close() for key in keys]
 
     def rest(self) -> list[OutgoingFrame]:
@@ -118,19 +119,20 @@ class Batches:
         return self.overdue(float("inf"))
 
 
-def pane_of(query: Query, at: float) -> int:
+def pane_of(query: Query, time_s: float) -> int:
     """Return the start of the pane of a time. A frame states no finer time."""
-    return int(at // query.pane) * query.pane
+    return int(time_s // query.pane) * query.pane
 
 
-def wait(query: Query, at: float, linger: float) -> float:
+def wait(query: Query, time_s: float, linger: float) -> float:
     """Return how many seconds a report may wait. After its pane's end it could be late."""
-    return min(linger, pane_of(query, at) + query.pane - at)
+    return min(linger, pane_of(query, time_s) + query.pane - time_s)
 
 
 def random_id() -> bytes:
     """Return 8 random bytes that are not all zero."""
     name = bytes(8)
+    # An id of zeros stands for none.
     while not any(name):
         name = System().raw(8).tobytes()
     return name

@@ -31,9 +31,9 @@ QUEUE = 16 << 20
 """Default bytes of the queue on disk."""
 PATIENCE = 60.0
 """Default seconds that a call waits."""
-_SLOWEST = 60.0
+_LONGEST_PAUSE = 60.0
 """Longest pause between two tries, in seconds. A gateway may ask for more."""
-_FIRST = 0.5
+_FIRST_PAUSE = 0.5
 """First pause, in seconds."""
 _REQUEST = 30.0
 """Seconds for one request."""
@@ -43,7 +43,7 @@ _REQUESTS = 4
 """Requests at a time."""
 _FINAL = (400, 409, 413, 415)
 """Statuses of refusals that another try would not change."""
-_FULL = ("quota", "ids")
+_FULL_REASONS = ("quota", "ids")
 """The reasons of a 429 for a pane that never gets more room."""
 _ENDLESS = 1 << 30
 
@@ -54,7 +54,7 @@ class HttpPublisher:
     """A publisher to a gateway: `async with HttpPublisher(url, queue="folder", token=...) as publisher`.
 
     Each frame stays in the folder `queue`, of at most `most` bytes, until the gateway accepts it, also through
-    restarts. Every try sends the frame under the same key. So workers count it once, even if several tries or several
+    restarts. Every try sends the frame under the same key, so workers count it once, even if several tries or several
     gateways sent it. `token` is a text, or a function that returns a short-lived token before each try. Use one folder
     for each publisher.
     """
@@ -74,6 +74,7 @@ class HttpPublisher:
             raise ParameterError(
                 f"a gateway's address must be https://HOST[:PORT] (http:// only on this machine), got {url!r}"
             )
+
         self._url = url.rstrip("/")
         self._spool = Spool(queue)
         self._token = token
@@ -100,10 +101,10 @@ class HttpPublisher:
         try:
             async with asyncio.timeout(self._patience):
                 for tries in range(_ENDLESS):
-                    status, body, after = await self._request(session, "GET", "/v1/queries")
+                    status, body, requested_pause = await self._request(session, "GET", "/v1/queries")
                     if status == 200:
                         return pin_query(body, name, max_epsilon, self._url)
-                    await asyncio.sleep(_pause(tries, after))
+                    await asyncio.sleep(_pause(tries, requested_pause))
         except TimeoutError:
             pass
         raise DeliveryError(f"{self._url} did not list its queries within {self._patience:g} s{self._in_flight.reason}")
@@ -115,24 +116,29 @@ class HttpPublisher:
 
         `at` is the time of the answers, in seconds since the Unix epoch. The default is now. `group` is that of all
         these reports, such as `Client.group`. If earlier reports were refused, or if the queue is full, a DeliveryError
-        is raised. Then none of these reports is accepted.
+        is raised, and none of these reports is accepted.
         """
         self._open()
         self._raise_refused()
-        bad = query.oracle.check(reports)
-        if bad is not None:
-            raise ReportError(f"report {bad} is malformed", bad)
+
+        malformed_report = query.oracle.check(reports)
+        if malformed_report is not None:
+            raise ReportError(f"report {malformed_report} is malformed", malformed_report)
+
         pane = pane_of(query, self._clock() if at is None else at)
-        most = capacity(query.oracle.width)
-        parts = (reports[start : start + most] for start in range(0, len(reports), most))
+        limit = capacity(query.oracle.width)
+        parts = (reports[start : start + limit] for start in range(0, len(reports), limit))
         number = number_of(query.groups, group)
         frames = [OutgoingFrame.of(query.digest, pane, part, number) for part in parts]
+
         size = sum(frame.weight for frame in frames)
         total = self._in_flight.bytes
         if total + size > self._most:
             message = f"the queue is full: {total} of {self._most} bytes are in use, and these reports need {size}"
             raise DeliveryError(f"{message}{self._in_flight.reason}", len(reports))
+
         for frame in frames:
+            # On disk before it is sent: after a crash the next publisher sends it under the same key.
             await asyncio.to_thread(self._spool.write, frame)
             self._send(frame)
 
@@ -147,7 +153,8 @@ class HttpPublisher:
     async def close(self) -> None:
         """Disconnect. Frames that are not accepted yet stay in the queue for the next publisher."""
         await self._in_flight.cancel()
-        session, self._session = self._session, None
+        session = self._session
+        self._session = None
         if session is not None:
             await session.close()
 
@@ -171,13 +178,14 @@ class HttpPublisher:
         """Send a frame until the gateway accepts it, or refuses it for good."""
         async with self._slots:
             for tries in range(_ENDLESS):
-                status, body, after = await self._request(self._open(), "POST", "/v1/reports", frame)
+                status, body, requested_pause = await self._request(self._open(), "POST", "/v1/reports", frame)
                 if status == 202 or _is_final(status, body):
+                    # Removed first: a refusal that stays on disk would be sent again after each start.
                     await self._remove(frame)
                     if status != 202:
                         raise DeliveryError(f"{status} {_detail(body)}")
                     return
-                await asyncio.sleep(_pause(tries, after))
+                await asyncio.sleep(_pause(tries, requested_pause))
 
     async def _remove(self, frame: OutgoingFrame) -> None:
         try:
@@ -200,14 +208,18 @@ class HttpPublisher:
         except Exception as error:  # noqa: BLE001 - it is the application's, and it may fail in any way while offline
             self._in_flight.trouble = DeliveryError(f"the function `token` failed: {error!r}")
             return 0, b"", 0.0
+
         data = None if frame is None else frame.data
         try:
             async with session.request(
                 method, self._url + path, data=data, headers=headers, allow_redirects=False
             ) as answer:
+                # A read returns what has come so far, and never more than is asked for.
                 body = await answer.content.read(_LISTING)
-                while len(body) < _LISTING and (more := await answer.content.read(_LISTING - len(body))):
-                    body += more
+                chunk = body
+                while chunk and len(body) < _LISTING:
+                    chunk = await answer.content.read(_LISTING - len(body))
+                    body += chunk
                 if answer.status not in (200, 202):
                     self._in_flight.trouble = DeliveryError(f"{answer.status} {_detail(body)}")
                 return answer.status, body, _seconds(answer.headers.get("Retry-After"))
@@ -222,12 +234,13 @@ class HttpPublisher:
 
     def _raise_refused(self) -> None:
         """Raise a DeliveryError if reports were refused, once for each."""
-        if reports := self._in_flight.take_refused():
+        reports = self._in_flight.take_refused()
+        if reports:
             raise DeliveryError(f"{reports} reports were refused{self._in_flight.reason}", reports)
 
 
 def _is_final(status: int, body: bytes) -> bool:
-    return status in _FINAL or (status == 429 and _reason(body) in _FULL)
+    return status in _FINAL or (status == 429 and _reason(body) in _FULL_REASONS)
 
 
 def _reason(body: bytes) -> object:
@@ -238,10 +251,10 @@ def _reason(body: bytes) -> object:
     return problem.get("reason") if isinstance(problem, dict) else None
 
 
-def _pause(tries: int, after: float) -> float:
+def _pause(tries: int, requested_pause: float) -> float:
     """Return the seconds until the next try. They grow, and a random part keeps devices from acting together."""
-    wait = min(_SLOWEST, _FIRST * 2.0 ** min(tries, 20))
-    return max(after, wait * random.uniform(0.5, 1.0))
+    wait = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 20))
+    return max(requested_pause, wait * random.uniform(0.5, 1.0))
 
 
 def _seconds(text: str | None) -> float:

@@ -69,6 +69,7 @@ class Publisher:
             raise ParameterError(f"memory must be at least size + {COST} = {size + COST} bytes, got {memory}")
         if linger < 0 or patience <= 0:
             raise ParameterError(f"linger must be at least 0 s and patience above 0 s, got {linger} and {patience}")
+
         self._kafka = kafka
         self._topic = kafka.topic(TOPIC)
         self._size = size
@@ -77,6 +78,7 @@ class Publisher:
         self._patience = patience
         self._spool = None if spool is None else Spool(spool)
         self._clock = clock
+
         self._batches = Batches(reports, size)
         self._producer: Any = None
         self._partitions = 0
@@ -93,10 +95,12 @@ class Publisher:
             max_request_size=max(self._size + _ENVELOPE, 1 << 20),
             request_timeout_ms=_REQUEST,
         )
+
         try:
             self._producer = await self._stack.enter_async_context(started(producer, self._kafka))
             self._partitions = await self._count_partitions()
-            for frame in self._spool.frames() if self._spool else ():
+            frames = self._spool.frames() if self._spool else iter(())
+            for frame in frames:
                 async with self._room(frame.weight):
                     self._send(frame)
         except BaseException as error:
@@ -111,21 +115,26 @@ class Publisher:
         """Accept reports of a query: uint8, (n, width), as `Client.answer` and `perturb` return them.
 
         `at` is the time of the answers, in seconds since the Unix epoch. The default is now. `group` is that of all
-        these reports, such as `Client.group`. Errors of earlier reports are raised here. Then none of these reports is
-        accepted. Only if the memory is full, some of them may be.
+        these reports, such as `Client.group`. If earlier reports have errors, they are raised here, and none of these
+        reports is accepted. Only if the memory is full, some of them may be.
         """
         self._check()
-        bad = query.oracle.check(reports)
-        if bad is not None:
-            raise ReportError(f"report {bad} is malformed", bad)
-        at, number = self._clock() if at is None else at, number_of(query.groups, group)
-        pane, linger = pane_of(query, at), wait(query, at, self._linger)
-        most = self._batches.capacity(query.oracle.width)
-        for start in range(0, len(reports), most):
-            part = reports[start : start + most]
+
+        malformed_report = query.oracle.check(reports)
+        if malformed_report is not None:
+            raise ReportError(f"report {malformed_report} is malformed", malformed_report)
+
+        time_s = self._clock() if at is None else at
+        number = number_of(query.groups, group)
+        pane = pane_of(query, time_s)
+        linger = wait(query, time_s, self._linger)
+        capacity = self._batches.capacity(query.oracle.width)
+
+        for start in range(0, len(reports), capacity):
+            part = reports[start : start + capacity]
             async with self._room(part.nbytes + COST):
-                until = asyncio.get_running_loop().time() + linger
-                for frame in self._batches.add(query, pane, part, until, number):
+                deadline = asyncio.get_running_loop().time() + linger
+                for frame in self._batches.add(query, pane, part, deadline, number):
                     self._send(frame)
                 self._set_timer()
 
@@ -187,8 +196,10 @@ class Publisher:
 
     async def _deliver(self, frame: OutgoingFrame) -> None:
         """Send a frame until Kafka has it, or refuses it for good."""
+        # On disk before it is sent, so that a later publisher can send it under the same id.
         if self._spool:
             await asyncio.to_thread(self._spool.write, frame)
+
         while True:
             try:
                 ack = await self._producer.send(
@@ -204,17 +215,18 @@ class Publisher:
                     raise
                 self._in_flight.trouble = error
                 await asyncio.sleep(_RETRY)
+
         if self._spool:
             await asyncio.to_thread(self._spool.remove, frame)
 
     def _set_timer(self) -> None:
         """Set the timer for the next open frame that must be sent."""
-        until = self._batches.until
+        deadline = self._batches.until
         if self._timer is not None:
-            if until is not None and self._timer.when() <= until:
+            if deadline is not None and self._timer.when() <= deadline:
                 return
             self._timer.cancel()
-        self._timer = None if until is None else asyncio.get_running_loop().call_at(until, self._send_overdue)
+        self._timer = None if deadline is None else asyncio.get_running_loop().call_at(deadline, self._send_overdue)
 
     def _send_overdue(self) -> None:
         self._timer = None
@@ -229,7 +241,8 @@ class Publisher:
 
     def _raise_refused(self) -> None:
         """Raise a DeliveryError if reports were refused, once for each."""
-        if reports := self._in_flight.take_refused():
+        reports = self._in_flight.take_refused()
+        if reports:
             message = f"{reports} reports could not be sent{self._in_flight.reason}"
             raise DeliveryError(message, reports) from self._in_flight.trouble
 
@@ -237,7 +250,8 @@ class Publisher:
         return f" after {self._patience:g} s{self._in_flight.reason}"
 
     async def _stop(self) -> None:
-        producer, self._producer = self._producer, None
+        producer = self._producer
+        self._producer = None
         if self._timer is not None:
             self._timer.cancel()
         if await self._in_flight.cancel():

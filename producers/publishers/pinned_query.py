@@ -12,7 +12,7 @@ from producers.errors import NotAllowed
 
 _SECONDS = ("pane", "period", "lateness", "skew", "renew")
 _TIMES = ("from", "until")
-_SAME = ("epsilon", "domain", "other", "solution", "budget", "answers", "noise", "table", "groups")
+_SAME_MEMBERS = ("epsilon", "domain", "other", "solution", "budget", "answers", "noise", "table", "groups")
 """Members that a query file has under the same name with the same value."""
 
 
@@ -26,15 +26,17 @@ def pin_query(listing: bytes, name: str, max_epsilon: float, gateway: str) -> Qu
         definitions: dict[str, dict[str, Any]] = {item["name"]: item for item in json.loads(listing)["queries"]}
         if name not in definitions:
             raise NotAllowed(f"{gateway} has no query {name!r}; it has {', '.join(map(str, definitions)) or 'none'}")
+
         definition = definitions[name]
         query = parse({"queries": {name: _table(definition)}}, gateway, ".")[name]
-        if (query.digest.hex(), query.oracle.width) != (definition["digest"], definition["width"]):
-            digest = definition["digest"]
+        digest = definition["digest"]
+        if query.digest.hex() != digest or query.oracle.width != definition["width"]:
             raise QueryError(f"{gateway}: {name}: digest {digest} does not match the definition; report this fault")
     except HubbubError:
         raise
     except (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
         raise QueryError(f"{gateway}: not a valid list of queries: {type(error).__name__}: {error}") from None
+
     if query.record_epsilon > max_epsilon:
         cost = f"{gateway}: a report of {name!r} reveals epsilon {query.record_epsilon:g}"
         raise NotAllowed(f"{cost}, and this application allows {max_epsilon:g}")
@@ -43,13 +45,16 @@ def pin_query(listing: bytes, name: str, max_epsilon: float, gateway: str) -> Qu
 
 def _table(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the definition in the form of a query file."""
-    table = {key: definition[key] for key in _SAME if definition.get(key) is not None}
+    table = {key: definition[key] for key in _SAME_MEMBERS if definition.get(key) is not None}
     table |= {key: f"{definition[key]:d}s" for key in _SECONDS if definition.get(key) is not None}
     table |= {key: datetime.fromtimestamp(definition[key], UTC) for key in _TIMES if definition.get(key) is not None}
+
     buckets = definition.get("buckets")
     if buckets is not None:  # all attributes with fewer buckets than the best number have the same number
         table["buckets"] = max(buckets.values()) if isinstance(buckets, dict) else buckets
-    oracle, domains = definition["oracle"], [definition.get("domain")]
+
+    oracle = definition["oracle"]
+    domains = [definition.get("domain")]
     if is_discovery(definition.get("domain")):  # a query file has the normal form beside the domain
         table["domain"] = {key: value for key, value in definition["domain"].items() if key != "normal"}
         table["normal"] = definition["domain"]["normal"]
@@ -58,6 +63,8 @@ def _table(definition: Mapping[str, Any]) -> dict[str, Any]:
         domains = list(table["attributes"].values())
         names = set(oracle.values())
         oracle = names.pop() if len(names) == 1 else "adaptive"
+
+    # A gateway must not make this device read its own files.
     if any(isinstance(domain, dict) and "file" in domain for domain in domains):
         raise ValueError("a domain must not name a file of this device")
     return {**table, "oracle": oracle}

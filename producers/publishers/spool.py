@@ -1,7 +1,7 @@
 """A folder of frames on disk, from before they are sent until they are acknowledged.
 
 After a crash the next publisher sends them. Each frame is one file, named by the frame's id. A frame is sent only after
-its file is complete. So a file that is cut off belongs to a frame that was never sent.
+its file is complete, so a file that is cut off belongs to a frame that was never sent.
 """
 
 import logging
@@ -39,6 +39,7 @@ class Spool:
             with file:
                 file.write(frame.data)
                 file.flush()
+                # Without this a power failure could leave an empty file of a frame that was sent.
                 os.fsync(file.fileno())
 
     def remove(self, frame: OutgoingFrame) -> None:
