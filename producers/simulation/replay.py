@@ -74,6 +74,7 @@ class Positions:
                         self.skipped += 1
                     else:
                         yield positions
+
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise ParameterError(f"cannot read {self.path}: {error}") from error
 
@@ -88,15 +89,18 @@ class Positions:
     def _positions(self, row: list[str], places: list[int]) -> list[int] | None:
         if self.query.strings is not None:
             return self.query.strings.cells_of(row[places[0]]).tolist() if places[0] < len(row) else None
+
         positions = []
         for place, domain in zip(places, self.query.answer_domains, strict=True):
             text = row[place] if place < len(row) else ""
             position = domain.find(text)
             if position is None and domain.other and text:
+                # A device would count such a text as "(other)" too.
                 position = domain.size - 1
             if position is None:
                 return None
             positions.append(position)
+
         return positions
 
 
@@ -135,21 +139,26 @@ async def _stream(
     clock: SimulationClock,
     speed: float,
 ) -> Stream:
-    query, flood = builder.query, speed == math.inf
+    query = builder.query
+    flood = speed == math.inf
     steps = (
         fastest_steps(clock, math.inf)
         if flood
         else steady_steps(clock, math.ceil(clock.now()), math.inf, lambda _: speed)
     )
-    async for at, answers in steps:
+
+    async for time_ms, answers in steps:
         batch = list(islice(rows, answers))
-        until = at if flood else at + STEP
+        step_end = time_ms if flood else time_ms + STEP
+
         if batch:
             rows_of_batch = np.array(batch, np.int64)
             values = rows_of_batch[:, 0] if isinstance(query.oracle, Oracle) else rows_of_batch
             reports = query.oracle.perturb(values, rng)
-            yield Step(until, builder.put(builder.pane(at), reports, values, np.ones(len(values), np.bool_), at))
-        yield Step(until, builder.overdue(at + STEP))
+            yield Step(
+                step_end, builder.put(builder.pane(time_ms), reports, values, np.ones(len(values), np.bool_), time_ms)
+            )
+        yield Step(step_end, builder.overdue(time_ms + STEP))
         if len(batch) < answers:
             break
     yield Step(int(1000 * clock.now()), builder.rest())

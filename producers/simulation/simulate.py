@@ -57,6 +57,7 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("simulate", HELP)
     add_sending_options(parser)
+
     clients = f"number of clients (default: {CLIENTS}, or as many as --rate needs)"
     parser.add_argument("--clients", type=whole(1), metavar="N", help=clients)
     speed = 'answers per second, or "max" (default: each client once per period)'
@@ -64,19 +65,23 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=whole(1), metavar="S", help="length of the run (default: no end)")
     seed = "seed that repeats a run (default: from the system's entropy)"
     parser.add_argument("--seed", type=whole(), metavar="K", help=seed)
+
     values = "distribution of the clients' values (default: uniform)"
     parser.add_argument("--values", action="append", default=[], metavar="SPEC", help=values)
     groups = "shares of the clients in groups, such as ios=0.5,web=0.3 (default: no client has a group)"
     parser.add_argument("--groups", metavar="GROUP=SHARE,...", help=groups)
-    own = "distribution of the clients of one group, in place of --values"
-    parser.add_argument("--group-values", action="append", default=[], metavar="GROUP=SPEC", help=own)
+    group_values = "distribution of the clients of one group, in place of --values"
+    parser.add_argument("--group-values", action="append", default=[], metavar="GROUP=SPEC", help=group_values)
+
     scenario = f"changes over time: a TOML file, or a bundled one: {', '.join(BUNDLED)}"
     parser.add_argument("--scenario", metavar="FILE|NAME", help=scenario)
     churn = f"share of the clients that draw a new value each period (default: {CHURN})"
     parser.add_argument("--churn", type=_churn, default=CHURN, metavar="SHARE", help=churn)
+
     start = "start of a virtual clock, in Unix seconds; the run does not wait, and with --seed it is always the same"
     parser.add_argument("--start", type=whole(), metavar="T", help=start)
     options = parser.parse_args(arguments)
+
     if options.start is not None and options.rate == math.inf:
         parser.error("--start does not work with --rate max: a virtual clock needs a rate")
     if options.group_values and options.groups is None:
@@ -94,11 +99,13 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     query = selected_query(options)
     seed = secrets.randbelow(10**18) if options.seed is None else options.seed
     scenario = find_scenario(options.scenario, query) if options.scenario else Scenario()
+
     speed, clients = _crowd(options, query)
     crowd = read_crowd(options.values, query) if query.strings is None else read_words(options.values, query)
     groups = read_groups(options.groups, options.values, options.group_values, query) if options.groups else None
     population = Population(query, crowd, clients, seed, scenario, churn=options.churn, groups=groups)
     clock: SimulationClock = RealClock() if options.start is None else VirtualClock(options.start)
+
     source = generator(seed, Draws.RUN, int(clock.now())).bytes(8).hex()
     pace = "as fast as possible" if speed == math.inf else f"{speed:,.6g} a second"
     sys.stdout.write(f"{clients:,} clients answer {query.name}, {pace}; --seed {seed}, source {source}\n")
@@ -120,17 +127,23 @@ def _crowd(options: argparse.Namespace, query: Query) -> tuple[float, int]:
     clients = options.clients or minimum
     if options.rate < math.inf and clients < minimum:
         fault = f"each client answers every {clients / options.rate:.3g} s, sooner than the period of {query.period} s"
+        # Two answers of a client in one period correlate, so the errors of longer windows are larger than stated.
         effect = f"The intervals of longer windows will be too narrow. Use --clients {minimum} or more."
         sys.stderr.write(f"hubbub simulate: {fault}. {effect}\n")
     return options.rate, clients
 
 
 async def _stream(traffic: Traffic, clock: SimulationClock, end: float, speed: float) -> Stream:
-    start, activity = traffic.start, traffic.population.scenario.activity
+    start = traffic.start
+    activity = traffic.population.scenario.activity
     flood = speed == math.inf
-    steps = fastest_steps(clock, end) if flood else steady_steps(clock, start, end, lambda at: speed * activity(at))
-    async for at, answers in steps:
-        until = at if flood else at + STEP
-        progress = None if end == math.inf else (until / 1000 - start) / (end - start)
-        yield Step(until, traffic.step(at, answers), progress, traffic.population.silent)
+    steps = (
+        fastest_steps(clock, end)
+        if flood
+        else steady_steps(clock, start, end, lambda time_ms: speed * activity(time_ms))
+    )
+    async for time_ms, answers in steps:
+        step_end = time_ms if flood else time_ms + STEP
+        progress = None if end == math.inf else (step_end / 1000 - start) / (end - start)
+        yield Step(step_end, traffic.step(time_ms, answers), progress, traffic.population.silent)
     yield Step(int(1000 * clock.now()), traffic.rest(), silent=traffic.population.silent)

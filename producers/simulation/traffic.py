@@ -1,6 +1,6 @@
 """The traffic of a simulated crowd, step by step: its frames in time, late or twice.
 
-The caller passes the time, and all randomness comes from the seed. So the same steps make the same frames,
+The caller passes the time, and all randomness comes from the seed, so the same steps make the same frames,
 byte for byte.
 """
 
@@ -36,17 +36,21 @@ class Traffic:
         """A heap of late frames: the time to send each, a number that keeps their order, and the frame."""
         self._number = count()
 
-    def step(self, at: int, answers: int) -> Iterator[SimulatedFrame]:
-        """Yield the frames of the step that begins at `at` (milliseconds), with so many answers."""
-        for part in self.population.answers(answers, at / 1000 - self.start, at / 1000):
+    def step(self, time_ms: int, answers: int) -> Iterator[SimulatedFrame]:
+        """Yield the frames of the step that begins at `time_ms`, with so many answers."""
+        for part in self.population.answers(answers, time_ms / 1000 - self.start, time_ms / 1000):
             for index, (conduct, builder) in enumerate(self._builders):
                 for group, rows in _rows(part, index):
-                    pane = builder.pane(at + 1000 * conduct.clock)
-                    full = builder.put(pane, part.reports[rows], part.values[rows], part.honest[rows], at, group)
-                    yield from self._on_time(conduct, full)
+                    pane = builder.pane(time_ms + 1000 * conduct.clock)
+                    reports = part.reports[rows]
+                    frames = builder.put(pane, reports, part.values[rows], part.honest[rows], time_ms, group)
+                    yield from self._on_time(conduct, frames)
+
         for conduct, builder in self._builders:
-            yield from self._on_time(conduct, builder.overdue(at + STEP))
-        while self._late and self._late[0][0] <= at:
+            yield from self._on_time(conduct, builder.overdue(time_ms + STEP))
+
+        # Late frames wait in a heap, since a later pane may be due earlier: lateness belongs to the client.
+        while self._late and self._late[0][0] <= time_ms:
             yield from self._duplicate(heapq.heappop(self._late)[2])
 
     def rest(self) -> Iterator[SimulatedFrame]:

@@ -27,7 +27,9 @@ class CrowdGroups:
 
     def draw_members(self, rng: np.random.Generator, count: int) -> NDArray[np.uint8]:
         """Draw the group of each client."""
-        numbers, reach = np.array([*self.shares], np.uint8), np.cumsum([*self.shares.values()])
+        numbers = np.array([*self.shares], np.uint8)
+        reach = np.cumsum([*self.shares.values()])
+        # Divided by its end, since rounding may leave it below 1, and a draw above it has no place.
         places = np.searchsorted(reach / reach[-1], rng.random(count), side="right")
         return numbers[places]
 
@@ -45,14 +47,15 @@ class CrowdGroups:
         return replace(self, crowds={number: crowd.without(attribute, value) for number, crowd in self.crowds.items()})
 
 
-def read_groups(text: str, specs: Sequence[str], own: Sequence[str], query: Query) -> CrowdGroups:
+def read_groups(text: str, specs: Sequence[str], group_specs: Sequence[str], query: Query) -> CrowdGroups:
     """Return the groups of `text`, such as ios=0.5,web=0.3. The other clients have no group.
 
-    `specs` are the distributions for all groups, and `own` those of single ones, each after the value and "=".
+    `specs` are the distributions for all groups, and `group_specs` those of single ones, each after the value and "=".
     """
     groups = query.groups
     if groups is None:
         raise ParameterError(f"query {query.name!r} has no groups")
+
     shares: dict[int, float] = {}
     for item in text.split(","):
         name, _, number = item.strip().partition("=")
@@ -60,18 +63,21 @@ def read_groups(text: str, specs: Sequence[str], own: Sequence[str], query: Quer
         if not group or group in shares:
             raise ParameterError(f"--groups needs each of {', '.join(groups.values)} once at most, got {name!r}")
         shares[group] = _share(number, item)
-    rest = 1.0 - math.fsum(shares.values())
-    if rest < -_SLACK:
-        raise ParameterError(f"the shares of --groups must sum to at most 1, got {1.0 - rest:g}")
-    if rest > _SLACK:
-        shares[0] = rest
+
+    remainder = 1.0 - math.fsum(shares.values())
+    if remainder < -_SLACK:
+        raise ParameterError(f"the shares of --groups must sum to at most 1, got {1.0 - remainder:g}")
+    if remainder > _SLACK:
+        shares[0] = remainder
+
     specs_of: dict[int, list[str]] = {}
-    for item in own:
+    for item in group_specs:
         name, equals, spec = item.partition("=")
         group = groups.number(name)
         if not equals or group not in shares or not group:
             raise ParameterError(f"--group-values needs GROUP=SPEC with a group of --groups, got {item!r}")
         specs_of.setdefault(group, []).append(spec)
+
     crowd = read_crowd(specs, query)
     crowds = {group: read_crowd(specs_of[group], query) if group in specs_of else crowd for group in shares}
     return CrowdGroups(dict(sorted(shares.items())), dict(sorted(crowds.items())))

@@ -90,19 +90,26 @@ def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
             raise ParameterError(
                 f"the domain has {domain.size:,} values, but a simulation takes at most {MOST_VALUES:,}"
             )
-    own: dict[str | None, str] = {}
+
+    specs_by_name: dict[str | None, str] = {}
     for spec in specs:
-        name, equals, rest = spec.partition("=")
-        own |= {name: rest} if equals and name in names else {None: spec}
-    if len(own) < len(specs):
+        name, equals, law = spec.partition("=")
+        if equals and name in names:
+            specs_by_name[name] = law
+        else:
+            specs_by_name[None] = spec
+    if len(specs_by_name) < len(specs):
         raise ParameterError("give one distribution per attribute, and at most one without a name")
-    common = own.get(None, "uniform")
+
+    default_spec = specs_by_name.get(None, "uniform")
     if not names:
-        return read_law(common, query.domains[0])
-    if common.startswith("file:") and len(own) == 1:
-        return _joint(Path(common.removeprefix("file:")), names, query.answer_domains)
+        return read_law(default_spec, query.domains[0])
+
+    if default_spec.startswith("file:") and len(specs_by_name) == 1:
+        return _joint(Path(default_spec.removeprefix("file:")), names, query.answer_domains)
+
     domains = zip(names, query.answer_domains, strict=True)
-    laws = (read_law(own.get(name, common), domain) for name, domain in domains)
+    laws = (read_law(specs_by_name.get(name, default_spec), domain) for name, domain in domains)
     return Independent(tuple(laws))
 
 
@@ -112,15 +119,22 @@ def read_law(spec: str, domain: Domain) -> Distribution:
     if all(terms):
         shares = [(_number(term[1], spec), read_law(term[2], domain).weights) for term in terms if term]
         return Distribution(reduce(np.add, (share * weights / weights.sum() for share, weights in shares)))
-    kind, _, rest = spec.partition(":")
+
+    kind, _, arguments = spec.partition(":")
     if kind == "file":
-        return _by_counts(Path(rest), domain)
-    numbers = [_number(text, spec) for text in rest.split(",")] if rest else []
-    parameters, weigh = _SHAPES.get(kind, (2 if kind in _LAWS and domain.scale is not None else -1, _uniform))
+        return _by_counts(Path(arguments), domain)
+
+    numbers = [_number(text, spec) for text in arguments.split(",")] if arguments else []
+    parameters, weigh = _SHAPES.get(kind, (-1, _uniform))
+    if kind in _LAWS and domain.scale is not None:
+        parameters = 2
     if len(numbers) != parameters:
         raise ParameterError(f"a distribution is {SPECS}, got {spec!r}")
+
     if kind in _LAWS and domain.scale is not None:
         return Distribution(_of_numbers(domain.scale, kind, *numbers))
+
+    # Extreme parameters overflow. The check below refuses them with a sentence.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         weights = weigh(np.arange(domain.size, dtype=np.float64), domain.size, *numbers)
     if not np.isfinite(weights).all():
@@ -177,10 +191,12 @@ def _of_numbers(scale: Scale, kind: str, mean: float, sd: float) -> Floats:
     """Return the weight of each bin. The bins at the ends have what lies beyond them."""
     if not sd:
         raise ParameterError(f"the standard deviation of {kind} must be above 0")
+    # A lognormal law has nothing below 0, where a linear scale may have edges.
     with np.errstate(divide="ignore"):
         places = (_LAWS[kind](scale.edges[1:-1]) - mean) / (sd * math.sqrt(2.0))
-    below = [0.0, *(0.5 * math.erfc(-place) for place in places.tolist()), 1.0]
-    return np.diff(np.array(below))
+
+    cumulated = [0.0, *(0.5 * math.erfc(-place) for place in places.tolist()), 1.0]
+    return np.diff(np.array(cumulated))
 
 
 def _by_counts(path: Path, domain: Domain) -> Distribution:
@@ -209,6 +225,7 @@ def _rows(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Iterat
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
             _check_columns(path, table.fieldnames or [], columns)
+
             for row in table:
                 try:
                     positions = [domain.position(row[name] or "") for name, domain in zip(names, domains, strict=True)]

@@ -41,9 +41,9 @@ class Words(Distribution):
 
     def extended(self, texts: Iterable[str]) -> "Words":
         """Return the words with these texts, which nobody holds at the start."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._places]
-        weights = np.concatenate([self.weights, np.zeros(len(new))])
-        return Words(weights, None, (*self.texts, *new))
+        new_texts = [text for text in dict.fromkeys(texts) if text not in self._places]
+        weights = np.concatenate([self.weights, np.zeros(len(new_texts))])
+        return Words(weights, None, (*self.texts, *new_texts))
 
     def place(self, text: str) -> int:
         """Return the position of a text."""
@@ -51,6 +51,7 @@ class Words(Distribution):
 
     @cached_property
     def _places(self) -> dict[str, int]:
+        # Of a text that comes twice the first place counts.
         return {text: place for place, text in reversed(list(enumerate(self.texts)))}
 
 
@@ -59,8 +60,8 @@ class Dictionary:
 
     def __init__(self, words: Words, slots: Slots) -> None:
         self.words = words
-        narrow = np.min_scalar_type((1 << slots.strings.cells) - 1)
-        self._cells = slots.strings.cells_of_many(words.texts).astype(narrow)
+        dtype = np.min_scalar_type((1 << slots.strings.cells) - 1)
+        self._cells = slots.strings.cells_of_many(words.texts).astype(dtype)
 
     def cells(self, values: Ints) -> Ints:
         """Return a row of cells for each word."""
@@ -89,9 +90,12 @@ def _generated(count: int, exponent: float, query: Query) -> Words:
     """Return words of random symbols, whose shares fall like Zipf's law."""
     if query.strings is None:
         raise ParameterError(f"query {query.name!r} has values, not unknown strings")
-    coding, rng = query.strings.coding, np.random.default_rng(_SEED)
+    coding = query.strings.coding
+    rng = np.random.default_rng(_SEED)
     symbols = np.array(list((coding.alphabet or "abcdefghijklmnopqrstuvwxyz")[: max(2, coding.size - 1)]))
+
     texts: dict[str, None] = {}
+    # A short alphabet has few short words, so many draws are repetitions.
     for length in rng.integers(min(SHORTEST, coding.length), coding.length + 1, 20 * count).tolist():
         texts["".join(rng.choice(symbols, length))] = None
         if len(texts) == count:
@@ -107,12 +111,14 @@ def _of_file(path: Path) -> Words:
         raise ParameterError(f"cannot read {path}: {error}") from error
     if not 1 <= len(lines) <= MOST_WORDS:
         raise ParameterError(f"{path}: must have from 1 to {MOST_WORDS:,} lines, got {len(lines):,}")
+
     weights: dict[str, float] = {}
     for number, line in enumerate(lines, start=1):
         text, tab, count = line.rpartition("\t")
         weight = _count(count, path, number) if tab else number**-EXPONENT
         text = text if tab else line
         weights[text] = weights.get(text, 0.0) + weight
+
     return Words(np.array(list(weights.values())), None, tuple(weights))
 
 
@@ -128,7 +134,9 @@ def _count(text: str, path: Path, number: int) -> float:
 
 def placed(scenario: Scenario, words: Words) -> tuple[Scenario, Words]:
     """Return a scenario whose values are positions of words, and the words with those of the scenario."""
-    texts = [text for change in scenario.changes for text in _texts(change)]
+    texts: list[str] = []
+    for change in scenario.changes:
+        texts += _texts(change)
     words = words.extended(texts)
     return replace(scenario, changes=tuple(_placed(change, words) for change in scenario.changes)), words
 
@@ -136,13 +144,17 @@ def placed(scenario: Scenario, words: Words) -> tuple[Scenario, Words]:
 def _texts(change: Change) -> list[str]:
     if isinstance(change, Surge | Fade):
         return [str(change.value)]
-    return [str(text) for targets in change.targets for text in targets] if isinstance(change, Attack) else []
+    texts: list[str] = []
+    if isinstance(change, Attack):
+        for targets in change.targets:
+            texts += map(str, targets)
+    return texts
 
 
 def _placed(change: Change, words: Words) -> Change:
     if isinstance(change, Surge | Fade):
         return replace(change, value=words.place(str(change.value)))
     if isinstance(change, Attack):
-        targets = tuple(tuple(words.place(str(text)) for text in each) for each in change.targets)
+        targets = tuple(tuple(words.place(str(text)) for text in aims) for aims in change.targets)
         return replace(change, targets=targets)
     return change

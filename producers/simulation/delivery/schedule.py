@@ -58,16 +58,19 @@ class VirtualClock:
 
 async def steady_steps(clock: SimulationClock, start: int, end: float, rate: Callable[[float], float]) -> Steps:
     """Yield the steps from `start` to `end`, each when its time is over. `rate` is in answers per second."""
-    balance, at = 0.0, 1000 * start
-    while at < 1000 * end:
-        await clock.until((at + STEP) / 1000)
+    balance = 0.0
+    time_ms = 1000 * start
+    while time_ms < 1000 * end:
+        await clock.until((time_ms + STEP) / 1000)
         if clock.stop.is_set():
             return
-        balance += rate(at / 1000) * STEP / 1000
+        # The parts of an answer add up, so that a low rate is kept too.
+        balance += rate(time_ms / 1000) * STEP / 1000
         answers = int(balance)
         balance -= answers
-        yield at, answers
-        at += STEP
+
+        yield time_ms, answers
+        time_ms += STEP
 
 
 async def fastest_steps(clock: SimulationClock, end: float) -> Steps:

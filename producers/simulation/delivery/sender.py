@@ -34,7 +34,8 @@ class Sender:
     ) -> None:
         self.counts = counts
         self._producer = producer
-        self._reports, self._truths = kafka.topic(REPORTS), kafka.topic(TRUTH)
+        self._reports = kafka.topic(REPORTS)
+        self._truths = kafka.topic(TRUTH)
         self._query = query
         self._truth = truth
         self._now = now
@@ -48,8 +49,8 @@ class Sender:
 
         All answers up to `until` were passed to `send`.
         """
-        oldest = min([until, *self._pending.values(), *(first for _, first in self._retries)])
-        return max(0.0, self._now() - oldest)
+        oldest_time = min([until, *self._pending.values(), *(first_time for _, first_time in self._retries)])
+        return max(0.0, self._now() - oldest_time)
 
     async def send(self, frame: SimulatedFrame) -> None:
         if self._truth:
@@ -59,19 +60,20 @@ class Sender:
     async def retry(self) -> None:
         """Send the failed frames again, and give up those whose pane is closed."""
         for _ in range(len(self._retries)):
-            frame, first = self._retries.popleft()
+            frame, first_time = self._retries.popleft()
             if in_time(self._query, frame.pane, int(1000 * self._now())):
-                await self._try(frame, first)
+                await self._try(frame, first_time)
                 continue
+            # Its pane is closed, so that a worker would refuse it as late.
             self.counts.losses += frame.n
             if self._truth:
                 self._truth.release(frame.pane)
 
-    async def publish_truth(self, at: float) -> None:
+    async def publish_truth(self, time_s: float) -> None:
         """Publish the true counts of the panes that are over at a time, in seconds."""
         if self._truth is None:
             return
-        for pane in self._truth.due_panes(at):
+        for pane in self._truth.due_panes(time_s):
             key, record = self._truth.start_record(pane)
             try:
                 future = await self._producer.send(self._truths, record, key=key)
@@ -88,26 +90,30 @@ class Sender:
             if self._pending:
                 await asyncio.wait(self._pending)
 
-    async def _try(self, frame: SimulatedFrame, first: float) -> None:
-        at = int(1000 * self._now())
+    async def _try(self, frame: SimulatedFrame, first_time: float) -> None:
+        time_ms = int(1000 * self._now())
         try:
-            future = await self._producer.send(self._reports, frame.data, partition=frame.partition, timestamp_ms=at)
+            future = await self._producer.send(
+                self._reports, frame.data, partition=frame.partition, timestamp_ms=time_ms
+            )
         except KafkaError as error:
             self._count_error(error)
-            self._retries.append((frame, first))
+            self._retries.append((frame, first_time))
             return
-        self._follow(future, first, partial(self._end_frame, frame, first))
+        self._follow(future, first_time, partial(self._end_frame, frame, first_time))
 
-    def _follow(self, future: asyncio.Future[Any], first: float, end: Callable[[asyncio.Future[Any]], None]) -> None:
-        self._pending[future] = first
+    def _follow(
+        self, future: asyncio.Future[Any], first_time: float, end: Callable[[asyncio.Future[Any]], None]
+    ) -> None:
+        self._pending[future] = first_time
         future.add_done_callback(self._pending.pop)
         future.add_done_callback(end)
 
-    def _end_frame(self, frame: SimulatedFrame, first: float, future: asyncio.Future[Any]) -> None:
+    def _end_frame(self, frame: SimulatedFrame, first_time: float, future: asyncio.Future[Any]) -> None:
         error = _error(future)
         if error is not None:
             self._count_error(error)
-            self._retries.append((frame, first))
+            self._retries.append((frame, first_time))
             return
         self.counts.frames += 1
         self.counts.reports += frame.n

@@ -28,7 +28,7 @@ class SimulatedFrame:
 class _OpenSimulatedFrame:
     """Reports of one pane and group that wait for more reports until a time, in milliseconds."""
 
-    until: int
+    deadline: int
     n: int = 0
     pieces: list[tuple[Reports, Ints, Flags]] = field(default_factory=list)
 
@@ -51,27 +51,33 @@ class FrameBuilder:
         self._open: dict[tuple[int, int], _OpenSimulatedFrame] = {}
         """The open frames by pane and group."""
 
-    def pane(self, at: int) -> int:
+    def pane(self, time_ms: int) -> int:
         """Return the start of the pane of a time, in seconds."""
-        return pane_of(self.query, at // 1000)
+        return pane_of(self.query, time_ms // 1000)
 
     def put(
-        self, pane: int, reports: Reports, values: Ints, honest: Flags, at: int, group: int = 0
+        self, pane: int, reports: Reports, values: Ints, honest: Flags, time_ms: int, group: int = 0
     ) -> Iterator[SimulatedFrame]:
         """Add the reports of a time and a group, and yield the frames that are now full."""
         key = pane, group
         frame = self._open.get(key)
         if frame is None:
-            until, end = at + int(1000 * LINGER), 1000 * (pane + self.query.pane)
-            frame = self._open[key] = _OpenSimulatedFrame(min(until, end) if at < end else until)
+            deadline = time_ms + int(1000 * LINGER)
+            end = 1000 * (pane + self.query.pane)
+            # After the end of the pane the frame could be late. A client with a wrong clock does not know that.
+            if time_ms < end:
+                deadline = min(deadline, end)
+            frame = _OpenSimulatedFrame(deadline)
+            self._open[key] = frame
+
         frame.pieces.append((reports, values, honest))
         frame.n += len(reports)
         if frame.n >= self.most:
-            yield from self._split(key, self._open.pop(key), at)
+            yield from self._split(key, self._open.pop(key), time_ms)
 
-    def overdue(self, at: int) -> Iterator[SimulatedFrame]:
+    def overdue(self, time_ms: int) -> Iterator[SimulatedFrame]:
         """Yield the open frames that have waited long enough, or whose pane ends."""
-        for key in [key for key, frame in self._open.items() if frame.until <= at]:
+        for key in [key for key, frame in self._open.items() if frame.deadline <= time_ms]:
             yield self._close(key, *_joined(self._open.pop(key)))
 
     def rest(self) -> Iterator[SimulatedFrame]:
@@ -79,16 +85,18 @@ class FrameBuilder:
         for key in list(self._open):
             yield self._close(key, *_joined(self._open.pop(key)))
 
-    def _split(self, key: tuple[int, int], frame: _OpenSimulatedFrame, at: int) -> Iterator[SimulatedFrame]:
+    def _split(self, key: tuple[int, int], frame: _OpenSimulatedFrame, time_ms: int) -> Iterator[SimulatedFrame]:
         """Yield full frames; the remaining reports wait again."""
         reports, values, honest = _joined(frame)
-        full = len(reports) // self.most * self.most
-        for start in range(0, full, self.most):
+
+        full_count = len(reports) // self.most * self.most
+        for start in range(0, full_count, self.most):
             part = slice(start, start + self.most)
             yield self._close(key, reports[part], values[part], honest[part])
-        if full < len(reports):
+
+        if full_count < len(reports):
             pane, group = key
-            yield from self.put(pane, reports[full:], values[full:], honest[full:], at, group)
+            yield from self.put(pane, reports[full_count:], values[full_count:], honest[full_count:], time_ms, group)
 
     def _close(self, key: tuple[int, int], reports: Reports, values: Ints, honest: Flags) -> SimulatedFrame:
         pane, group = key

@@ -14,8 +14,10 @@ from prometheus_client.registry import Collector
 from hubbub.command.metrics import registry as registry_of_a_process
 from hubbub.http.health import health, serving_alone
 
-LINES, BAR = 5.0, 0.5
-"""Seconds between two lines, and between two updates of the bar."""
+LINES = 5.0
+"""Seconds between two lines."""
+BAR = 0.5
+"""Seconds between two updates of the bar."""
 
 
 @dataclass(slots=True)
@@ -52,15 +54,18 @@ class _Exporter(Collector):
             "errors": ("Failed attempts to send", self._counts.errors),
             "lost": ("Reports given up", self._counts.losses),
         }
+
         for name, (meaning, number) in numbers.items():
             family = CounterMetricFamily(f"hubbub_simulated_{name}", meaning, labels=["query"])
             family.add_metric([self._query], number)
             yield family
+
         lag = GaugeMetricFamily(
             "hubbub_simulated_lag_seconds", "Age in seconds of the oldest unacknowledged answer", labels=["query"]
         )
         lag.add_metric([self._query], self._counts.lag())
         yield lag
+
         silent = GaugeMetricFamily("hubbub_silent_ratio", "Share of clients with a spent budget", labels=["query"])
         silent.add_metric([self._query], self._counts.silent)
         yield silent
@@ -91,19 +96,23 @@ async def show_progress(counts: DeliveryCounts) -> AsyncIterator[None]:
 
 
 async def _show(counts: DeliveryCounts, show: Callable[[str], None], interval: float) -> None:
-    start, reports = time.monotonic(), 0
-    before = start
+    start = time.monotonic()
+    last_time = start
+    reports = 0
     while True:
         await asyncio.sleep(interval)
-        now = time.monotonic()
-        show(f"{now - start:.0f} s: {progress_line(counts, (counts.reports - reports) / (now - before))}")
-        before, reports = now, counts.reports
+        present = time.monotonic()
+        rate = (counts.reports - reports) / (present - last_time)
+        show(f"{present - start:.0f} s: {progress_line(counts, rate)}")
+        last_time = present
+        reports = counts.reports
 
 
 def progress_line(counts: DeliveryCounts, rate: float) -> str:
     """Return the counts as one line."""
-    reason = f" ({counts.error})" if counts.error else ""
-    errors = f"{counts.errors:,} error{'s' * (counts.errors != 1)}{reason}"
+    errors = "1 error" if counts.errors == 1 else f"{counts.errors:,} errors"
+    if counts.error:
+        errors += f" ({counts.error})"
     losses = f", {counts.losses:,} reports lost" if counts.losses else ""
     return f"{counts.reports:,} reports, {rate:,.0f}/s, lag {counts.lag():.1f} s, {errors}{losses}"
 

@@ -83,7 +83,9 @@ async def send_stream(
 
     The options have the addresses of Kafka and of /metrics.
     """
-    kafka, counts = Kafka.read(options), DeliveryCounts()
+    kafka = Kafka.read(options)
+    counts = DeliveryCounts()
+
     with _stop_on_signals(clock):
         async with serve_metrics(options.host, options.port, query.name, counts):
             try:
@@ -110,22 +112,27 @@ async def _send_stream(
         max_request_size=4 * _MIB,
         request_timeout_ms=_PATIENCE,
     )
+
     async with started(producer, kafka):
         partitions = await _partitions(producer, kafka.topic(REPORTS))
         if truth:
             await _partitions(producer, kafka.topic(TRUTH))
         with suppress(TopicMissing):  # frames need no definitions
             await formats_record.check(kafka)
+
         sender = Sender(producer, kafka, query, truth, counts, clock.now)
         async with show_progress(counts):
             async for step in stream(partitions):
                 for frame in step.frames:
                     await sender.send(frame)
-                counts.lag, counts.progress = partial(sender.lag, step.until / 1000), step.progress
+                counts.lag = partial(sender.lag, step.until / 1000)
+                counts.progress = step.progress
                 counts.silent = step.silent
                 await sender.retry()
                 await sender.publish_truth(clock.now())
+
             await sender.flush()
+            # All panes are over now, so that the last ones have their true counts too.
             await sender.publish_truth(float("inf"))
             await sender.flush()
             counts.lag = lambda: 0.0
@@ -145,7 +152,8 @@ def _stop_on_signals(clock: SimulationClock) -> Iterator[None]:
 
     After `GRACE` seconds the task is cancelled, and after as long again also its clean-up.
     """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
 
     def end() -> None:
         clock.stop.set()

@@ -32,15 +32,17 @@ class TrueAnswers:
         """Note that a frame of the pane is on its way."""
         self._pending[pane] += 1
 
-    def count(self, pane: int, values: Ints, at: int) -> None:
+    def count(self, pane: int, values: Ints, time_ms: int) -> None:
         """Count the honest answers of a frame that entered the log at a time, in milliseconds."""
         self.release(pane)
-        if not len(values) or self.query.strings is not None or not in_time(self.query, pane, at):
+        if not len(values) or self.query.strings is not None or not in_time(self.query, pane, time_ms):
             return  # strings have no positions to count by
+
         if pane not in self._counts:
             self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
         for counts, column in zip(self._counts[pane], self._columns(values), strict=True):
             add_counts(counts, column)
+
         self._changes.add(pane)
 
     def _columns(self, values: Ints) -> Iterable[Ints]:
@@ -54,11 +56,11 @@ class TrueAnswers:
         if not self._pending[pane]:
             del self._pending[pane]
 
-    def due_panes(self, at: float) -> list[int]:
+    def due_panes(self, time_s: float) -> list[int]:
         """Return the panes that are over at a time in seconds, have new counts, and have no frame on its way."""
-        self._forget(at)
-        over = (pane for pane in self._changes if pane + self.query.pane <= at)
-        return sorted(pane for pane in over if not self._pending[pane])
+        self._forget(time_s)
+        past_panes = (pane for pane in self._changes if pane + self.query.pane <= time_s)
+        return sorted(pane for pane in past_panes if not self._pending[pane])
 
     def start_record(self, pane: int) -> tuple[bytes, bytes]:
         """Return the key and the record of a pane, and note that they are on their way."""
@@ -77,14 +79,15 @@ class TrueAnswers:
         counts = TrueCounts(query.name, query.digest.hex(), pane, self.source, tuple(self._counts[pane]))
         return counts.key, encode(counts, several=bool(query.attributes))
 
-    def _forget(self, at: float) -> None:
+    def _forget(self, time_s: float) -> None:
         """Drop the panes that can no longer change, if their counts are published."""
-        end = at - self.query.pane - self.query.lateness
+        end = time_s - self.query.pane - self.query.lateness
+        # A frame that is on its way may still add counts to its pane.
         for pane in [pane for pane in self._counts if pane < end]:
             if pane not in self._changes and not self._pending[pane]:
                 del self._counts[pane]
 
 
-def in_time(query: Query, pane: int, at: int) -> bool:
-    """Whether a report of this pane counts if the log's time of its record is `at`, in milliseconds."""
-    return Versions.of(query).untimely(pane, at) is None
+def in_time(query: Query, pane: int, time_ms: int) -> bool:
+    """Whether a report of this pane counts if the log's time of its record is `time_ms`, in milliseconds."""
+    return Versions.of(query).untimely(pane, time_ms) is None
