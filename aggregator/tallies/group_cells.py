@@ -135,7 +135,7 @@ def without(snapshot: Snapshot, groups: Collection[int], cells: int) -> Snapshot
 
 
 def subtract(sums: Sum, later_sums: Mapping[int, Sum], cells: int) -> Snapshot:
-    """Return a sum without the reports of later_sums sums, each of one group."""
+    """Return a sum without the reports of later sums, each of one group."""
     if not later_sums:
         return sums.snapshot()
     remaining = Sum(sums.counts.copy(), sums.n, sums.implausible, sums.duplicates, sums.flag_counts)

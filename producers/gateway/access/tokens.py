@@ -161,5 +161,5 @@ def _pair(settings: Mapping[str, Any], key: str, place: Place) -> tuple[bytes, .
         return ()
     texts = several(settings[key], place / key, _HASHES)
     if len(texts) > _PAIR:
-        raise (place / key).error(f"must have place most {_PAIR}, an old and a new one, got {len(texts)}")
+        raise (place / key).error(f"must have at most {_PAIR}, an old and a new one, got {len(texts)}")
     return tuple(bytes.fromhex(text) for text in texts)

@@ -56,7 +56,7 @@ class ServedDefinitions:
         return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
 
     def open_panes(self, time_s: float) -> Iterator[tuple[bytes, int]]:
-        """Yield the panes whose reports count time_s, by digest and start."""
+        """Yield the panes whose reports count now, by digest and start."""
         time_ms = int(1000 * time_s)
         for digest, versions in self.versions.items():
             step = versions.query.pane

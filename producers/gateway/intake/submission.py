@@ -50,7 +50,7 @@ class Submission:
 
 
 def inflate(body: bytes, limit: int) -> bytes:
-    """Decompress a gzip body of at limit `limit` bytes. It stops at that size, so a zip bomb does no harm."""
+    """Decompress a gzip body of at most `limit` bytes. It stops at that size, so a zip bomb does no harm."""
     engine = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
     # One byte more than allowed tells a body that is too large from one that just fits.

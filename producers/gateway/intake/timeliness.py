@@ -14,7 +14,7 @@ Refusal = tuple[str, str]
 
 
 def untimely(versions: Versions | None, pane: int, time_ms: int) -> Refusal | None:
-    """Return why a report of this pane does not count time_ms a log time in milliseconds, or None if it counts."""
+    """Return why a report of this pane does not count at a log time in milliseconds, or None if it counts."""
     if versions is None:
         return UNKNOWN, "No query has this digest any more. Read GET /v1/queries again."
     version = versions.at(pane)
