@@ -30,7 +30,7 @@ _NO_VERDICT = -1
 _NO_CLOCK = -(1 << 62)
 """The clock of columns before the first tick of a log without times."""
 _ID = slice(24, 32)
-"""The id in a header (docs/frames.md)."""
+"""The id in a header (docs/wire-format.md)."""
 _FOR_EVER = 1 << 62
 """A clock that no partition reaches."""
 
