@@ -54,6 +54,7 @@ def bind(
                 "store has moved and the other machine does not use it any more, open it once with moved=True"
             )
         if not history:
+            # Devices of one image with one key have the same noise, and errors grew to 16 times the stated ones.
             secret = device_key.renew()
 
     marks = (

@@ -63,6 +63,7 @@ class DeviceKey:
         """Overwrite the key, then delete it."""
         if self.path.exists():
             with self.path.open("r+b") as file:
+                # The blocks of a deleted file stay readable on the disk.
                 file.write(bytes(KEY_BYTES))
                 file.flush()
                 os.fsync(file.fileno())

@@ -200,6 +200,7 @@ class Ledger:
         self._check_process()
         try:
             with self._lock, self._connection() as database:
+                # The lock comes first: two processes that both read before they write would spend the same budget.
                 database.execute("BEGIN IMMEDIATE")
                 try:
                     yield database

@@ -81,6 +81,7 @@ class Respondents:
         own_rows = None if compact is None else compact[clients].astype(np.int64)
         classes = oracle.classify(values, own_rows)
 
+        # With a table all classes share one draw in a round, so that answers of several classes cost one bound.
         if oracle.tables is not None:
             return oracle.reports_of(self._look_up(oracle.tables, attribute, clients, classes), own_rows)
 
@@ -123,6 +124,7 @@ class RepeatedReports:
         missing = places == len(self._keys)
         missing[~missing] = self._keys[places[~missing]] != keys[~missing]
         new_positions = np.flatnonzero(missing)
+        # Reports are drawn for missing rows alone. A second draw for the others would reveal more.
         if len(new_positions):
             self._reports = np.insert(self._reports, places[new_positions], draw(new_positions), axis=0)
             self._keys = np.insert(self._keys, places[new_positions], keys[new_positions])

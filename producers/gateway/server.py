@@ -79,6 +79,7 @@ class Gateway:
         self._intake = intake
         self._clock = clock
 
+        # Decoding costs each caller its own work, so one token cannot give everybody else 503.
         self._work = Work(rules.work)
         self._bodies = Bodies(rules.max_body, self._work)
         self._decoder = BodyDecoder(definitions, rules.max_frame, self._work)
@@ -246,6 +247,7 @@ class Gateway:
             else:
                 await self._send_keyed(list(keyed_frames(caller.account.name, key, submissions)))
         except BaseException:
+            # Reports that Kafka has not acknowledged must not use up a quota, since the client sends them again.
             self._quotas.give_back(counts)
             raise
 
@@ -280,6 +282,7 @@ def _idempotency_key(request: web.BaseRequest) -> bytes | None:
     values = request.headers.getall("Idempotency-Key", ())
     if not values:
         return None
+    # A header may hold bytes that are no text.
     key = values[0].encode(errors="surrogateescape")
     min_bytes, max_bytes = KEY
     if len(values) > 1 or not min_bytes <= len(key) <= max_bytes:

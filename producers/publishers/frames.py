@@ -106,6 +106,7 @@ class Batches:
             frame.rows += part.tobytes()
             frame.n += len(part)
             start += len(part)
+            # A full frame leaves at once, since one that waits on would only take memory.
             if frame.n == most_reports:
                 yield self._open.pop(key).close()
 

@@ -89,6 +89,7 @@ class HttpPublisher:
         """Connect, and send the frames that an earlier publisher left in the queue."""
         self._session = aiohttp.ClientSession(
             headers={"User-Agent": "hubbub"},  # the same for all devices
+            # A cookie would link the requests of a device.
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=_REQUEST),
         )
@@ -205,6 +206,7 @@ class HttpPublisher:
             token = self._token() if callable(self._token) else self._token
             if token is not None:
                 headers["Authorization"] = "Bearer " + token.strip()  # a file of a token ends with a line end
+        # A device that is offline gets no token, and its reports must wait instead of counting as refused.
         except Exception as error:  # noqa: BLE001 - it is the application's, and it may fail in any way while offline
             self._in_flight.trouble = DeliveryError(f"the function `token` failed: {error!r}")
             return 0, b"", 0.0
@@ -240,6 +242,7 @@ class HttpPublisher:
 
 
 def _is_final(status: int, body: bytes) -> bool:
+    # A pane never gets more room. Such a frame would be tried until it is late, in one of four places.
     return status in _FINAL or (status == 429 and _reason(body) in _FULL_REASONS)
 
 

@@ -65,6 +65,7 @@ class Positions:
 
     def __iter__(self) -> Iterator[list[int]]:
         try:
+            # Spreadsheets begin a file with a mark of its encoding, which would be part of the first name.
             with self.path.open(encoding="utf-8-sig", newline="") as file:
                 table = csv.reader(file)
                 places = self._places(next(table, []))
@@ -113,6 +114,7 @@ async def _replay(options: argparse.Namespace) -> DeliveryCounts:
     rows = Positions(options.file, query, options.column)
     rng = None if options.seed is None else generator(options.seed, Draws.REPORTS)
     truth = TrueAnswers(query, secrets.token_hex(8)) if options.truth else None
+    # With a seed the data are of nobody, and nobody spends epsilon.
     if rng is None:
         sys.stderr.write(f"hubbub replay: {_warning(query)}\n")
     clock = RealClock()

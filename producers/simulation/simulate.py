@@ -106,6 +106,7 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     population = Population(query, crowd, clients, seed, scenario, churn=options.churn, groups=groups)
     clock: SimulationClock = RealClock() if options.start is None else VirtualClock(options.start)
 
+    # A source of its own, since the true counts of a second run would replace those of the first.
     source = generator(seed, Draws.RUN, int(clock.now())).bytes(8).hex()
     pace = "as fast as possible" if speed == math.inf else f"{speed:,.6g} a second"
     sys.stdout.write(f"{clients:,} clients answer {query.name}, {pace}; --seed {seed}, source {source}\n")

@@ -79,6 +79,7 @@ class Traffic:
 
 def _rows(part: Answers, conduct: int) -> Iterator[tuple[int, slice | Ints]]:
     """Yield the groups of the clients with a conduct, each with the rows of its clients."""
+    # Most crowds have neither, and a slice saves a copy of their reports.
     if part.groups is None and part.conduct is None:
         yield 0, slice(None)
         return

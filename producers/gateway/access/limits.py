@@ -52,6 +52,7 @@ class Quotas:
 
         Panes open and close at whole seconds, so an answer holds for its second, unless reports are given back.
         """
+        # A caller without room sent bodies that cost 0.3 to 0.6 s each, before anything looked at the quota.
         limits = [(salt, quota) for salt, quota, _ in _limits(caller)]
         if not limits:
             return
@@ -111,6 +112,7 @@ class Quotas:
         Clients choose these ids. Too many would fill the memory of the workers.
         """
         submissions: dict[tuple[bytes, int], Submission] = {}
+        # Plain dictionaries take half of the time of counters.
         new_ids: dict[tuple[bytes, int, int], int] = {}
         for submission, partition in frames:
             submissions[submission.query.digest, submission.pane] = submission

@@ -24,6 +24,7 @@ def cors_headers(origin: str | None, names: Collection[str]) -> dict[str, str]:
     """Return the headers of an answer to a page of this origin, if `names` may send."""
     if not names:
         return {}
+    # Caches must not give the answer for one page to another, so this answer varies too.
     if origin not in names or origin is None:
         return {"Vary": "Origin"}
     return {

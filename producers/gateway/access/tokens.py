@@ -117,6 +117,7 @@ class Tokens:
             raise _unusable("has no valid signature")
 
             raise _unusable("has no valid signature")
+        # Checked after the signature, so that only the holder of a signed token learns its fault.
         if not _EXPIRY.fullmatch(expiry):
             raise _unusable("has an expiry that is not a time in Unix seconds of at most 10 digits")
         if not _SALT.fullmatch(salt):

@@ -52,6 +52,7 @@ class ServedDefinitions:
     def listing(self, time_s: float) -> bytes:
         """Return the body of GET /v1/queries, with the present definitions. Of one name the newest is last."""
         present = [v.at(int(time_s)) for v in self.versions.values() if int(time_s) >= v.first]
+        # A client takes the last definition of a name.
         present = sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
         return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
 

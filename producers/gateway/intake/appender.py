@@ -147,6 +147,7 @@ class Appender:
         partition = self.partition(frame)
         time_ms = 1000 * frame.pane  # the time of sending stays private, and the log's own time replaces this
         data = frame.data
+        # Short frames share a batch, and all requests in it wait for one acknowledgement.
         if len(data) >= ALONE and can_sum():
             ack = asyncio.create_task(self._send(SingleRecordBatch(data, time_ms), partition))
         else:
@@ -175,6 +176,7 @@ class Appender:
 
     def _time(self, record: Any) -> int:
         """Return the log time of a record. A duplicate has none, so its time is at most the present time."""
+        # A broker that has the batch already may have forgotten its offset, and then gives no time.
         if not self._kafka.dialect.log_has_time or record.offset == _UNKNOWN:
             return int(1000 * self._clock())
         if record.timestamp_type != 1:

@@ -43,6 +43,7 @@ def frame_id(name: str, key: bytes, digest: bytes, pane: int, part: int, group: 
     >>> frame_id("app", b"0123456789abcdef", bytes.fromhex("e49ed91b111b507a"), 1_700_000_000, 0).hex()
     'f53402a688751c09'
     """
+    # Each field has its length before it, so that no two lists of fields have the same bytes.
     owner = name.encode()
     data = _LENGTH.pack(len(owner)) + owner + _LENGTH.pack(len(key)) + key + _PART.pack(8, digest, 8, pane, 4, part)
     if group:

@@ -50,6 +50,7 @@ class MixBuffer:
         capacity = max(1, (limit - HEADER_SIZE) // width)
         count = -(-self.n // capacity)
 
+        # The usual case writes the reports straight into their frame, without a copy.
         if count == 1:
             id_ = random_id()
             data, rows = blank(digest, pane, self.n, width, id_, group=group)

@@ -122,6 +122,7 @@ class _GroupItems:
 
         malformed_report = query.oracle.check(reports)
         if malformed_report is not None:
+            # Only a refusal needs the places, so a valid body does not pay for them.
             ends = np.cumsum([memoryview(piece).nbytes for piece in self.pieces]) // width
             item = int(np.searchsorted(ends, malformed_report, side="right"))
             place = malformed_report - (int(ends[item - 1]) if item else 0)
@@ -172,6 +173,7 @@ class Reading:
         return self._submissions
 
     def _add(self, index: int, item: Data) -> None:
+        # The copy of a long frame would cost more than its check.
         if len(item) > SHORT_FRAME:
             self._add_checked(index, item)
             return
@@ -239,6 +241,7 @@ def _objects(body: bytes) -> Iterable[Data]:
         return (text,) if text else ()
     if not text.startswith(b"[") or not text.endswith(b"]"):
         raise Problem(400, "The body is not a JSON object or a whole array of objects.", reason="malformed", index=0)
+    # Counted before the split, since a body of small objects would fill the memory with pieces.
     if _count_objects(text) > ITEMS:
         raise too_large(f"A request holds at most {ITEMS} frames. Send the rest in another.", ITEMS)
     *items, remainder = text[1:-1].split(b"}")

@@ -18,6 +18,7 @@ def untimely(versions: Versions | None, pane: int, time_ms: int) -> Refusal | No
     if versions is None:
         return UNKNOWN, "No query has this digest any more. Read GET /v1/queries again."
     version = versions.at(pane)
+    # A definition that does not apply comes first, since its lateness and skew mean nothing for the pane.
     refusal = inapplicable(version, pane)
     if refusal is not None:
         return refusal

@@ -65,6 +65,7 @@ def read_groups(text: str, specs: Sequence[str], group_specs: Sequence[str], que
         shares[group] = _share(number, item)
 
     remainder = 1.0 - math.fsum(shares.values())
+    # Shares of thirds do not sum to 1 exactly.
     if remainder < -_SLACK:
         raise ParameterError(f"the shares of --groups must sum to at most 1, got {1.0 - remainder:g}")
     if remainder > _SLACK:

@@ -47,6 +47,7 @@ class Distribution:
     @cached_property
     def _reach(self) -> Floats:
         reach = np.cumsum(self.weights)
+        # Rounding may leave the end below 1, and a draw above it would have no outcome.
         reach /= reach[-1]
         return reach
 
@@ -94,6 +95,7 @@ def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
     specs_by_name: dict[str | None, str] = {}
     for spec in specs:
         name, equals, law = spec.partition("=")
+        # A path may have an equals sign too, so only the names of attributes count.
         if equals and name in names:
             specs_by_name[name] = law
         else:
@@ -116,6 +118,7 @@ def read_crowd(specs: Sequence[str], query: Query) -> Crowd:
 def read_law(spec: str, domain: Domain) -> Distribution:
     """Return the distribution of one value."""
     terms = [_TERM.fullmatch(term.strip()) for term in spec.split("+")]
+    # A mixture comes first, because a term may have any other form.
     if all(terms):
         shares = [(_number(term[1], spec), read_law(term[2], domain).weights) for term in terms if term]
         return Distribution(reduce(np.add, (share * weights / weights.sum() for share, weights in shares)))
@@ -222,6 +225,7 @@ def _rows(path: Path, names: Sequence[str], domains: Sequence[Domain]) -> Iterat
     """Yield the positions of each row's values, and its count."""
     columns = [*names, COUNT]
     try:
+        # Spreadsheets begin a file with a mark of its encoding, which would be part of the first name.
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
             _check_columns(path, table.fieldnames or [], columns)

@@ -157,6 +157,7 @@ def read_scenario(path: str | PathLike[str], query: Query) -> Scenario:
 
 def find_scenario(name: str, query: Query) -> Scenario:
     """Return a bundled scenario by its name, or the scenario of a file."""
+    # A name without a suffix is probably misspelt, and the list of names helps more than a missing file.
     if name not in BUNDLED and not Path(name).suffix and not Path(name).exists():
         raise ParameterError(f"no scenario and no file is named {name!r}; bundled scenarios: {', '.join(BUNDLED)}")
     return read_scenario(BUNDLED.get(name, name), query)

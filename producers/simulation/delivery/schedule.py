@@ -61,6 +61,7 @@ async def steady_steps(clock: SimulationClock, start: int, end: float, rate: Cal
     balance = 0.0
     time_ms = 1000 * start
     while time_ms < 1000 * end:
+        # A step waits for its end, because no answer may be from the future.
         await clock.until((time_ms + STEP) / 1000)
         if clock.stop.is_set():
             return

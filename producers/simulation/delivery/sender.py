@@ -81,6 +81,7 @@ class Sender:
                 self._count_error(error)
                 self._truth.end_record(pane, success=False)
                 continue
+            # A record of true counts that fails is due again, so it needs no queue of its own.
             self._follow(future, self._now(), partial(self._end_record, pane))
 
     async def flush(self) -> None:

@@ -101,6 +101,7 @@ class FrameBuilder:
     def _close(self, key: tuple[int, int], reports: Reports, values: Ints, honest: Flags) -> SimulatedFrame:
         pane, group = key
         name = bytes(8)
+        # An id of zeros stands for none.
         while not any(name):
             name = self._draw.raw(8).tobytes()
         data = encode(self.query.digest, pane, reports, name, group=group)

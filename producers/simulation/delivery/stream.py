@@ -116,6 +116,7 @@ async def _send_stream(
     async with started(producer, kafka):
         partitions = await _partitions(producer, kafka.topic(REPORTS))
         if truth:
+            # Asked for now, since a missing topic would be found only at the end of the first pane.
             await _partitions(producer, kafka.topic(TRUTH))
         with suppress(TopicMissing):  # frames need no definitions
             await formats_record.check(kafka)
