@@ -63,6 +63,7 @@ class FrameBatch:
         offsets = _select(self.offsets, flags)
         sizes = _select(self.sizes, flags)
         ids = None if self.ids is None else _select(self.ids, flags)
+        # Without ids the tally takes the fast way, which looks at no set.
         if ids is not None and not any(name is not None and name != 0 for name in ids):
             ids = None
         groups = None if self.groups is None else _or_none(self.groups[flags])

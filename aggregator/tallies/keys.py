@@ -118,4 +118,5 @@ def _decode(key: bytes) -> Key | None:
 
 def home(digest: bytes, partitions: int) -> int:
     """Return the partition of the topic `snapshots` that holds everything of a query."""
+    # A digest is a hash, so the queries spread over the partitions.
     return int.from_bytes(digest, "little") % partitions

@@ -60,6 +60,7 @@ def combine(records: Iterable[Progress]) -> Progress:
     records = list(records)
     if not records:
         return Progress()
+    # Offset and clock must be of one record: an offset with a later clock would refuse reports that were in time.
     newest_record = max(records, key=lambda progress: progress.next_offset)
 
     closed: dict[bytes, int] = {}

@@ -60,6 +60,7 @@ class Tally:
         The oracle leaves out implausible reports one by one.
         """
         start = bisect_left(frames.offsets, self.next_offset)
+        # A closed tally has given its snapshot to others, so it must not change.
         if self.closed or start == len(frames):
             return []
 

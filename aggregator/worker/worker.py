@@ -252,6 +252,7 @@ class Worker:
                 number=number,
                 counting=self._assigned and counting.current,
                 steps=counting.count_steps(),
+                # Copies, because the watchdog reads them in its own thread.
                 reports=counting.positions(),
                 more=frozenset(counting.behind()),
                 snapshots=dict(self._publishing.reader.offsets),

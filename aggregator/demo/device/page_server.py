@@ -80,6 +80,7 @@ def _passing_handler(address: str) -> Handler:
     """Return a handler that asks another process of this demo, and passes its answer on."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
+        # The others, such as Host and Content-Length, belong to the connection of the browser.
         headers = {name: request.headers[name] for name in REQUEST_HEADERS if name in request.headers}
         url = address.rstrip("/") + request.path_qs
         try:
