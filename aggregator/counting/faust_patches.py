@@ -47,20 +47,13 @@ _log_time_sources: set[str] = set()
 class FetchedRun:
     """Consecutive records of one partition, which Faust handles as one message with the offset of the last record."""
 
-    __slots__ = (
-        "checksum",
-        "first",
-        "headers",
-        "key",
-        "offset",
-        "partition",
-        "records",
-        "serialized_key_size",
-        "serialized_value_size",
-        "timestamp",
-        "timestamp_type",
-        "topic",
-    )
+    # Faust reads these attributes of a ConsumerRecord, and fails without one of them.
+    timestamp_type = 0
+    headers = ()
+    key = None
+    checksum = None
+    serialized_key_size = 0
+    serialized_value_size = 0
 
     def __init__(self, tp: Any, records: "list[Record] | RecordColumns") -> None:
         self.records = records
@@ -73,14 +66,6 @@ class FetchedRun:
         else:
             self.first = _first_offset(records[0])
             self.offset, self.timestamp, _ = records[-1]
-
-        # Faust reads these attributes of a ConsumerRecord, and fails without one of them.
-        self.timestamp_type = 0
-        self.headers: tuple[()] = ()
-        self.key = None
-        self.checksum = None
-        self.serialized_key_size = 0
-        self.serialized_value_size = 0
 
     @property
     def value(self) -> "FetchedRun":

@@ -14,17 +14,7 @@ UNKNOWN = ("too_large", "malformed", "unknown_query")
 UNREAD = ("snapshots", "truth")
 """The topics whose unreadable records a worker skips."""
 KINDS = ("enter", "leave", "surge", "fade")
-FLAGS = (
-    "partial",
-    "incomplete",
-    "skewed",
-    "ids_overflow",
-    "prior_rejected",
-    "partial_groups",
-    "small",
-    "held",
-    "cut",
-)
+FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "partial_groups", "small", "held", "cut")
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECOVERIES = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _BOOLEANS = ("false", "true")

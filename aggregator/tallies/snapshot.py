@@ -95,13 +95,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
     # Of a vector of small counts seven of eight bytes would be zeros.
     kind = narrowest(snapshot.counts)
     head = _SNAPSHOT.pack(
-        _VERSION,
-        snapshot.flags,
-        kind,
-        len(snapshot.counts),
-        snapshot.n,
-        snapshot.implausible,
-        snapshot.duplicates,
+        _VERSION, snapshot.flags, kind, len(snapshot.counts), snapshot.n, snapshot.implausible, snapshot.duplicates
     )
     return head + snapshot.counts.astype(TYPES[kind]).tobytes()
 
