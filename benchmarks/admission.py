@@ -1,4 +1,6 @@
-"""Measure the admission of a frame in microseconds, for good frames and for alternating good and malformed ones.
+"""Measure the admission of a frame in microseconds, in short and long runs.
+
+Good frames come as a list or as columns. Mixed runs alternate good and malformed frames.
 
 python -m benchmarks.admission
 """
@@ -9,6 +11,7 @@ from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import Gate
 from benchmarks.harness import query_of, together
 from hubbub.definitions.versions import Versions
+from hubbub.kafka.columns import RecordColumns
 from oracles.frame import encode
 
 FRAMES, REPORTS = 5_000, 4
@@ -28,9 +31,13 @@ def runs(oracle: str, size: int) -> tuple[Gate, list[tuple[int, int, bytes]], li
 def main() -> None:
     for oracle, size in (("grr", 64), ("olh", 1024), ("ss", 1000)):
         gate, good, alternating = runs(oracle, size)
-        alone, with_bad = together([lambda g=gate, r=run: admit(g, r, None) for run in (good, alternating)], rounds=10)
-        text = f"good {alone / FRAMES * 1e6:.2f}, alternating {with_bad / FRAMES * 1e6:.2f}"
-        print(f"{oracle} {size:5}: {text}, {with_bad / alone:.1f} times")
+        for count in (1, 8, 16, 64, FRAMES):
+            kinds = (good[:count], RecordColumns.of(good[:count]), alternating[:count])
+            seconds = together([lambda g=gate, r=run: admit(g, r, None) for run in kinds], rounds=10)
+            listed, columns, mixed = (duration / count * 1e6 for duration in seconds)
+            print(
+                f"{oracle} {size:5}, {count:5} frames: good {listed:.2f}, as columns {columns:.2f}, mixed {mixed:.2f}"
+            )
 
 
 if __name__ == "__main__":
