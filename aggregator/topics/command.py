@@ -9,11 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import GroupCoordinatorNotAvailableError, TopicAuthorizationFailedError, for_code
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import GroupCoordinatorNotAvailableError
 
-from aggregator.errors import TopicsError
+from aggregator.topics.broker_topics import SETTLE, alter, create, describe, refuse
 from aggregator.topics.formats_version import FormatsRise, stop_workers
 from aggregator.topics.layout import (
     GUARANTEES,
@@ -40,17 +39,8 @@ from oracles.query import load
 _Answer = TypeVar("_Answer")
 
 PARTITIONS = 12
-SETTLE = 15.0
-"""Seconds within which all brokers know of a new topic or setting."""
 HEARSAY = 3.0
 """Seconds after which a worker believes a broker that does not know a topic."""
-_TOPIC_OVERRIDE = 1
-"""Kafka's number for a setting on the topic itself."""
-_UNKNOWN = 3
-_EXISTS = 36
-"""Kafka's error codes for an unknown topic, and for one that exists already."""
-_CONFIG_REFUSALS = (40, 44)
-"""Kafka's error codes for an invalid setting, and for one that a policy forbids."""
 
 HELP = """\
 Create the topics that hubbub needs, fix wrong settings of existing ones, and print a line for each
@@ -146,7 +136,7 @@ async def ensure(
             if topic.name in descriptions:
                 obstructions += lasting(descriptions[topic.name], topic)
         # Nothing is changed if one topic cannot be made right, so that the operator decides before half is done.
-        _refuse([*obstructions, *obstacles(missing, brokers)])
+        refuse([*obstructions, *obstacles(missing, brokers)])
 
         # Before any change, since a refusal must leave all topics as they are.
         rise = rise or FormatsRise(kafka)
@@ -162,10 +152,10 @@ async def ensure(
             for refusal in refusals:
                 refused_settings[refusal.topic].add(refusal.name)
             possible = [topic.without(refused_settings[topic.name]) for topic in topics]
-            _refuse(await _remaining_faults(admin, possible))
+            refuse(await _remaining_faults(admin, possible))
             results = await describe(admin, [topic.name for topic in topics])
             await rise.finish()
-            _refuse([refusal.sentence(results[refusal.topic]) for refusal in refusals if refusal.name in GUARANTEES])
+            refuse([refusal.sentence(results[refusal.topic]) for refusal in refusals if refusal.name in GUARANTEES])
 
         lines = _lines(topics, descriptions, changes, dry=dry)
         return [*lines, *rise.lines, *(f"left {refusal}" for refusal in refusals)]
@@ -180,7 +170,7 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
         with suppress(GroupCoordinatorNotAvailableError):  # a new cluster raises it
             await admin.find_coordinator(kafka.topic(WORKER))  # without the right to join, Faust would wait for ever
 
-    _refuse(refusals(descriptions, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
+    refuse(refusals(descriptions, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
     return descriptions[kafka.topic(REPORTS)].partitions
 
 
@@ -203,11 +193,6 @@ async def _repeat(ask: Callable[[], Awaitable[_Answer]], enough: Callable[[_Answ
         await asyncio.sleep(0.1)
         answer = await ask()
     return answer
-
-
-def _refuse(faults: Sequence[str]) -> None:
-    if faults:
-        raise TopicsError("\n".join(faults))
 
 
 def _changes(description: TopicDescription, topic: Topic) -> dict[str, str]:
@@ -235,102 +220,6 @@ def _lines(
             for name, value in changes[topic.name].items():
                 has = description.settings.get(name, "unknown")
                 yield f"{'would set' if dry else 'set'} {topic.name}: {name} from {has} to {value}"
-
-
-async def describe(admin: AIOKafkaAdminClient, names: Sequence[str]) -> dict[str, TopicDescription]:
-    """Return the topics of these names that exist. It lists all topics, since a question by name may create one."""
-    partitions = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}
-    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names if partitions.get(name)]
-    result: dict[str, TopicDescription] = {}
-    if not resources:
-        return result
-
-    for response in await admin.describe_configs(resources):
-        for code, message, _, name, entries in response.resources:
-            if code == _UNKNOWN:
-                continue  # the topic is new or just deleted, and this broker knows less than the one before
-            if code:
-                raise for_code(code)(f"settings of {name}: {message}")
-
-            result[name] = TopicDescription(
-                name,
-                partitions=len(partitions[name]),
-                # The partition with the fewest copies decides what the loss of a broker costs.
-                replication=min(len(partition["replicas"]) for partition in partitions[name]),
-                settings={key: value or "" for key, value, *_ in entries},
-                own=frozenset(key for key, _, _, source, *_ in entries if source == _TOPIC_OVERRIDE),
-            )
-    return result
-
-
-async def create(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[SettingRefusal]:
-    """Create topics, and return the settings that the broker refused."""
-    results = await _try_create(admin, {topic: topic.settings for topic in topics})
-    # A broker that refuses one setting refuses the whole topic, so it is created without settings first.
-    bare = [topic for topic in topics if results.get(topic.name, (0, ""))[0] in _CONFIG_REFUSALS]
-    results |= await _try_create(admin, {topic: {} for topic in bare})
-    # If another run was faster, the check at the end looks at its topics.
-    _refuse([f"{name}: {message}" for name, (code, message) in results.items() if code not in (0, _EXISTS)])
-
-    descriptions: dict[str, TopicDescription] = {}
-    async with asyncio.timeout(SETTLE):
-        while len(descriptions) < len(bare):  # a broker knows a new topic a moment later
-            descriptions = await describe(admin, [topic.name for topic in bare])
-            await asyncio.sleep(0.1)
-
-    return await alter(admin, descriptions, {topic.name: topic.settings for topic in bare})
-
-
-async def _try_create(
-    admin: AIOKafkaAdminClient, topics: Mapping[Topic, Mapping[str, str]]
-) -> dict[str, tuple[int, str]]:
-    """Create topics with these settings, and return Kafka's error code (0 if none) and message for each."""
-    if not topics:
-        return {}
-    new_topics = [
-        NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=settings)
-        for topic, settings in topics.items()
-    ]
-
-    response = await admin.create_topics(new_topics)
-    forbidden = [name for name, code, _ in response.topic_errors if code == TopicAuthorizationFailedError.errno]
-    if forbidden:
-        raise TopicAuthorizationFailedError(", ".join(forbidden))
-    return {name: (code, message or for_code(code).__name__) for name, code, message in response.topic_errors}
-
-
-async def alter(
-    admin: AIOKafkaAdminClient, descriptions: Mapping[str, TopicDescription], changes: Mapping[str, Mapping[str, str]]
-) -> list[SettingRefusal]:
-    """Change settings one by one if necessary, and return those that the broker refused."""
-    refusals: list[SettingRefusal] = []
-    for name, change in changes.items():
-        # The request replaces all settings of a topic, so those that it has must be in it.
-        settings = {key: descriptions[name].settings[key] for key in descriptions[name].own}
-        code, _ = await _try_alter(admin, name, {**settings, **change})
-        if not code:
-            continue
-
-        for key, value in change.items():
-            code, message = await _try_alter(admin, name, {**settings, key: value})
-            if code:
-                refusals.append(SettingRefusal(name, key, value, message))
-            else:
-                settings[key] = value
-    return refusals
-
-
-async def _try_alter(admin: AIOKafkaAdminClient, name: str, settings: Mapping[str, str]) -> tuple[int, str]:
-    """Replace all settings on a topic, and return Kafka's error code (0 if none) and message."""
-    resource = ConfigResource(ConfigResourceType.TOPIC, name, dict(settings))
-    for response in await admin.alter_configs([resource]):
-        for code, message, *_ in response.resources:
-            text = message or for_code(code).__name__
-            if code and code not in _CONFIG_REFUSALS:
-                _refuse([f"{name}: {text}"])
-            if code:
-                return code, text
-    return 0, ""
 
 
 async def _remaining_faults(admin: AIOKafkaAdminClient, topics: Sequence[Topic]) -> list[str]:

@@ -11,7 +11,8 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient
 
 from aggregator.errors import TopicsError
-from aggregator.topics.command import PARTITIONS, describe, ensure
+from aggregator.topics.broker_topics import describe
+from aggregator.topics.command import PARTITIONS, ensure
 from aggregator.topics.formats_version import FormatsRise
 from aggregator.topics.sizes import sizes
 from hubbub.command.options import add_kafka, add_max_frame, parser_of, run

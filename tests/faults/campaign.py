@@ -29,7 +29,7 @@ from hubbub.kafka.clients import client_arguments
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from aggregator.topics.command import alter, describe
+from aggregator.topics.broker_topics import alter, describe
 from hubbub.kafka.clients import started
 from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of

@@ -5,7 +5,7 @@ import asyncio
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 
-from aggregator.topics.command import alter, describe
+from aggregator.topics.broker_topics import alter, describe
 from aggregator.topics.layout import layout
 from hubbub.kafka.clients import client_arguments, started
 from oracles.frame import MAX_FRAME

@@ -10,7 +10,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from aggregator.errors import TopicsError
 from aggregator.topics import command as topics
-from aggregator.topics.command import alter, describe, ensure, verify
+from aggregator.topics.broker_topics import alter, describe
+from aggregator.topics.command import ensure, verify
 from aggregator.topics.layout import INSYNC, MAX_BYTES, MIB, TIMESTAMP, layout
 from aggregator.topics.sizes import sizes
 from hubbub.kafka.clients import client_arguments, started

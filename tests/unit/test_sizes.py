@@ -13,7 +13,7 @@ from aggregator.merging.snapshot_records import split_state
 from aggregator.records.size import ENVELOPE
 from aggregator.tallies.keys import StateKey
 from aggregator.tallies.tally import Tally, encode_tally
-from aggregator.topics import command
+from aggregator.topics import broker_topics
 from aggregator.topics.layout import GUARANTEES, layout
 from aggregator.topics.sizes import LEAST, Sizes, sizes
 from hubbub.definitions.catalog import Definitions, changes
@@ -98,7 +98,7 @@ class Service(AIOKafkaAdminClient):
 
 async def made(topics):
     service = Service()
-    return service, await command.create(service, topics)
+    return service, await broker_topics.create(service, topics)
 
 
 def test_a_service_that_allows_no_settings_at_first_gets_them_one_by_one():
