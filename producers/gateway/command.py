@@ -124,7 +124,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         metavar="MS",
     )
     least_help = "least number of reports in a mix buffer, which waits at most half the lateness and 10 s"
-    add("least_help", least_help, "1", type=whole(1, 1_000_000), metavar="N")
+    add("least", least_help, "1", type=whole(1, 1_000_000), metavar="N")
 
     options = parser.parse_args(arguments)
     if (options.tls_cert is None) != (options.tls_key is None):

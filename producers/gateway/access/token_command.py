@@ -44,12 +44,10 @@ def _make(options: argparse.Namespace) -> None:
     if options.sign is not None:
         token = short_lived(options.name, _read(options.sign), int(time.time()) + options.valid)
         _write_secret(sys.stdout, f"{token}\n")
-
     elif options.key:
         key = secrets.token_bytes(32).hex()
         _write_secret(sys.stdout, f"{key}\n")
         _write_secret(sys.stderr, f'[tokens.{_toml_key(options.name)}]\nkeys = ["{key}"]\n')
-
     else:
         token = secrets.token_urlsafe(32)
         digest = sha256(token.encode()).hexdigest()

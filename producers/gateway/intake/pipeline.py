@@ -53,7 +53,6 @@ class Intake:
         clock: Callable[[], float] = time.time,
         least: int = 1,
     ) -> None:
-
         self._appender = appender
         self._definitions = definitions
         self._limit = limit

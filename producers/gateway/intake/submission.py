@@ -63,7 +63,6 @@ def inflate(body: bytes, limit: int) -> bytes:
         if room and not engine.eof:
             parts.append(engine.flush())
             room -= len(parts[-1])
-
     except zlib.error as error:
         raise Problem(400, f"The body is not gzip, but Content-Encoding says so: {error}", reason="malformed") from None
 
