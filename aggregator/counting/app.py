@@ -262,7 +262,6 @@ class CountingApp:
         self.arrivals[partition] = time.monotonic()
         self.metrics.count(outcome.frames, outcome.reports, outcome.implausible, outcome.rejects)
         self.metrics.count_rejected_frames(outcome.rejected_frames)
-
         if source.closing:
             self.on_close()
 

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from aggregator.counting.admission.gate import Data, Refusal
 from aggregator.tallies.keys import PaneKey, Write
 from aggregator.tallies.progress import Progress
+from hubbub.kafka.columns import UnreadableBatch
 
 INTERVAL = 2.0
 """Seconds between two whole checkpoints. A worker that starts reads at most the reports of this time again."""
@@ -59,6 +61,13 @@ class Reject:
     reason: str
     detail: str
 
+    @classmethod
+    def of(cls, refusal: Refusal, offset: int, data: Data) -> "Reject":
+        """Return the refused record. An unreadable batch is at the offset of its first record."""
+        if isinstance(data, UnreadableBatch):
+            return cls(data.first, b"", refusal.reason, refusal.detail)
+        return cls(offset, (data or b"")[:REJECT_BYTES], refusal.reason, refusal.detail)
+
     def key(self, topic: str, partition: int) -> bytes:
         return f"{topic}|{partition}|{self.offset}".encode()
 
@@ -79,6 +88,10 @@ class RunOutcome:
     """The number of refused reports by query and reason."""
     rejected_frames: Counter[str] = field(default_factory=Counter)
     """The number of refused frames by reason."""
+
+    def count_refusal(self, refusal: Refusal) -> None:
+        self.rejects[refusal.query or "", refusal.reason] += refusal.reports
+        self.rejected_frames[refusal.reason] += 1
 
 
 Watermarks = Mapping[int, Mapping[bytes, int]]

@@ -11,7 +11,7 @@ from aggregator.counting.admission import columnar_gate, record_run
 from aggregator.counting.admission.gate import Gate, duplicate_refusal
 from aggregator.counting.admission.record_run import RecordRun
 from aggregator.counting.changelog import RecoveredPartition
-from aggregator.counting.checkpoint_plan import REJECT_BYTES, CheckpointPlan, Reject, RunOutcome
+from aggregator.counting.checkpoint_plan import CheckpointPlan, Reject, RunOutcome
 from aggregator.tallies import keys
 from aggregator.tallies import progress as progress_codec
 from aggregator.tallies.clock import Clock
@@ -21,7 +21,7 @@ from aggregator.tallies.progress import Progress, combine, resume
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
 from hubbub.definitions.versions import Versions
-from hubbub.kafka.columns import UNTRUSTED, RecordColumns, UnreadableBatch
+from hubbub.kafka.columns import UNTRUSTED, RecordColumns
 from oracles.query import Query
 from oracles.query.footprint import INTEGER, tally_size
 
@@ -39,7 +39,6 @@ class SourcePartition:
         self.writer = writer
         """The name of this source as a writer. No other process and no earlier ownership has the same."""
         self._progress_count = 0
-
         """The number of progress records that this source has written."""
         self._last = combine(recovery.progress.values())
         self._closed_through = dict(self._last.closed)
@@ -51,10 +50,10 @@ class SourcePartition:
         """The gate of the last look for panes to close, and the last clock at which it closes no more."""
 
         self._obsolete_keys = list(recovery.progress)
-        self.former_writers = sorted({_writer_of(name) for name in self._obsolete_keys})
+        self.former_writers = sorted({keys.writer_of(name) for name in self._obsolete_keys})
         """Earlier writers, whose progress and watermarks those of this source replace."""
-        self.tallies: dict[Pane, Tally] = {}
 
+        self.tallies: dict[Pane, Tally] = {}
         for pane, tally in recovery.tallies.items():
             if self._last.covers(*pane):
                 self._obsolete_keys.append(self._tally_key(pane))
@@ -74,7 +73,6 @@ class SourcePartition:
         self.next_offset, self.clock = resume(self._last, open_tallies)
         self.topic_ids = self._last.topic_ids
         """The ids of the topics that these counts belong to."""
-
         self._dirty: set[Pane] = set()
         self._has_open_plan = False
         self.rejects: list[Reject] = []
@@ -151,7 +149,6 @@ class SourcePartition:
             first_index = bisect_left(frames.offsets, tally.next_offset)
             duplicates = tally.add(query.oracle, frames, query.max_ids)
             self._dirty.add(pane)
-
             refusals += [(int(frames.offsets[index]), duplicate_refusal(query, frames, index)) for index in duplicates]
             outcome.frames[query.name] += len(frames) - first_index - len(duplicates)
             outcome.reports[query.name] += tally.n - n
@@ -165,14 +162,8 @@ class SourcePartition:
         if refusals:
             data = record_run.values_at(run, (offset for offset, _ in refusals))
             for offset, refusal in refusals:
-                outcome.rejects[refusal.query or "", refusal.reason] += refusal.reports
-                outcome.rejected_frames[refusal.reason] += 1
-                value = data[offset]
-                if isinstance(value, UnreadableBatch):
-                    reject = Reject(value.first, b"", refusal.reason, refusal.detail)
-                else:
-                    reject = Reject(offset, (value or b"")[:REJECT_BYTES], refusal.reason, refusal.detail)
-                self.rejects.append(reject)
+                outcome.count_refusal(refusal)
+                self.rejects.append(Reject.of(refusal, offset, data[offset]))
         return outcome
 
     def skip(self, end: int) -> None:
@@ -213,7 +204,6 @@ class SourcePartition:
         for pane, tally in self.tallies.items():
             if pane not in self._dirty and not (refresh and self._written_offsets.get(pane, -1) < self.next_offset):
                 continue
-
             tally.advance(self.next_offset, self.clock)
             segment = tally.next_segment()
             while segment:
@@ -222,10 +212,8 @@ class SourcePartition:
                 self._segments.setdefault(pane, []).append(name)
                 ids.append((name, encode_ids(segment)))
                 segment = tally.next_segment()
-
             tallies.append((self._tally_key(pane), encode_tally(tally)))
             self._written_offsets[pane] = self.next_offset
-
         self._dirty.clear()
         progress = Progress(self.next_offset, self.clock, ends, self.topic_ids)
         return CheckpointPlan(ids, tallies, snapshots, rejects, progress, is_quiet and not tallies)
@@ -320,8 +308,3 @@ def _between(versions: Versions, start: int, end: int) -> range:
     count = max(versions.most_open, _EMPTY_BYTES // (INTEGER * tally_size(query)))
     first_pane = (end // query.pane - count) * query.pane
     return range(max(start, first_pane), end, query.pane)
-
-
-def _writer_of(progress: bytes) -> str:
-    key = keys.decode(progress)
-    return key.writer.partition(".")[0] if isinstance(key, PartitionKey) else ""
