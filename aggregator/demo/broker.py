@@ -134,6 +134,18 @@ def free_port() -> int:
     raise EmbeddedError("no free port found on 127.0.0.1")
 
 
+def is_free(port: int) -> bool:
+    """Whether a port of 127.0.0.1 is free to listen on."""
+    with socket.socket() as probe:
+        # The port of a demo that has just ended is in use for another minute, but free to listen on.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
 def answers(bootstrap: str, seconds: float, alive: Callable[[], bool]) -> bool:
     """Whether a broker answers a request for its versions in time. Stop early if it is not alive."""
     host, port = bootstrap.rsplit(":", 1)

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from aggregator.demo import crashes, story
-from aggregator.demo.broker import EmbeddedBroker, free_port
+from aggregator.demo.broker import EmbeddedBroker, free_port, is_free
 from aggregator.demo.child import Child
 from aggregator.demo.device import static_page
 from aggregator.demo.keeper import temporary_file
@@ -240,7 +239,7 @@ class Demo:
             return None
         board = self._child("board")
         address = ""
-        port = PAGE if _is_free(PAGE) else free_port()
+        port = PAGE if is_free(PAGE) else free_port()
         while not address:
             if port != PAGE:
                 _print(f"port {PAGE} is in use; the page uses port {port}")
@@ -248,7 +247,7 @@ class Demo:
             try:
                 address = (await board.find_output(r"hubbub board: (http://\S+)"))[1]
             except ChildEnded as error:
-                if port != PAGE or _is_free(PAGE):
+                if port != PAGE or is_free(PAGE):
                     _print(f"no page: {error}")
                     return None
                 port = free_port()  # another demo has taken the first one meanwhile
@@ -305,15 +304,3 @@ def _print(text: str) -> None:
 
 def _has_display() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _is_free(port: int) -> bool:
-    """Whether a port of 127.0.0.1 is free to listen on."""
-    with socket.socket() as probe:
-        # The port of a demo that has just ended is in use for another minute, but free to listen on.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

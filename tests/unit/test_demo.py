@@ -60,7 +60,7 @@ def test_the_page_of_a_demo_takes_another_port_if_its_own_is_taken_meanwhile(end
     looks = iter([True, ends])
     the_demo = demo.Demo(None, options, {})
     monkeypatch.setattr(the_demo, "_child", lambda _: board)
-    monkeypatch.setattr(demo, "_is_free", lambda _: next(looks))
+    monkeypatch.setattr(demo, "is_free", lambda _: next(looks))
     page = asyncio.run(the_demo._page())
     output = capsys.readouterr().out
     if ends:
