@@ -29,9 +29,10 @@ class Freshness(Collector):
         ages = GaugeMetricFamily("hubbub_newest_final_age_seconds", text, labels=["query"])
         text = "Largest age in seconds of the newest final that the query's windows allow"
         expected_ages = GaugeMetricFamily("hubbub_expected_final_age_seconds", text, labels=["query"])
-        now = time.time()
+        present = time.time()
         for final in self._newest():
-            ages.add_metric([final.query], 0.0 if final.end is None else max(0.0, now - final.end))
+            # A clock behind that of the brokers would give a negative age.
+            ages.add_metric([final.query], 0.0 if final.end is None else max(0.0, present - final.end))
             expected_ages.add_metric([final.query], final.expected_age)
         yield ages
         yield expected_ages
@@ -48,7 +49,7 @@ class Unpublished(Collector):
             "Seconds by which the oldest window with reports is past its lateness without an acknowledged final; else 0"
         )
         ages = GaugeMetricFamily("hubbub_unpublished_age_seconds", text, labels=["query"])
-        now = time.time()
+        present = time.time()
         for query, due in self._due().items():
-            ages.add_metric([query], 0.0 if due is None else max(0.0, now - due))
+            ages.add_metric([query], 0.0 if due is None else max(0.0, present - due))
         yield ages

@@ -162,7 +162,6 @@ class Ledger:
             weakref.finalize(self, self._shared.close)
             with self._database() as database:
                 _create(database)
-
             self.key = clones.derive(os.urandom(KEY_BYTES) if key is None else key, installation)
             return
         if not Path(self.store).exists():
@@ -187,7 +186,6 @@ class Ledger:
                     database.execute(f"DELETE FROM {table}")  # noqa: S608 - the names are constants
             self.key = os.urandom(KEY_BYTES)
             return
-
         try:
             DeviceKey(self.store, None).destroy()
             for path in (self.store, f"{self.store}-journal"):
@@ -229,8 +227,8 @@ class Ledger:
                 f"{self.store} is missing, but its key {device_key.path} exists: the record of charges is lost; "
                 "restore the store, or delete the key too and start with a new one"
             )
-        draft = f"{self.store}.{os.getpid()}.{threading.get_ident()}.new"
 
+        draft = f"{self.store}.{os.getpid()}.{threading.get_ident()}.new"
         try:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             try:
@@ -238,9 +236,8 @@ class Ledger:
                     database.execute("BEGIN IMMEDIATE")
                     _create(database)
                     database.execute("COMMIT")
+                # A link fails if the name exists. A rename would replace the store of another process, and its charges.
                 os.link(draft, self.store)
-
-            # A link fails if the name exists. A rename would replace the store of another process, and its charges.
             finally:
                 Path(draft).unlink()
         except FileExistsError:
@@ -258,7 +255,6 @@ class Ledger:
             raise StoreError(f"{self.store} is empty, but has a key: the record of charges is lost; restore the store")
         if version > _VERSION:
             raise StoreError(f"{self.store} has version {version}, this program reads up to {_VERSION}; upgrade hubbub")
-
         if version == 0:
             _create(database)
         elif version == 1:

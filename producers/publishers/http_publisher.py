@@ -206,8 +206,8 @@ class HttpPublisher:
             token = self._token() if callable(self._token) else self._token
             if token is not None:
                 headers["Authorization"] = "Bearer " + token.strip()  # a file of a token ends with a line end
-        # A device that is offline gets no token, and its reports must wait instead of counting as refused.
         except Exception as error:  # noqa: BLE001 - it is the application's, and it may fail in any way while offline
+            # A device that is offline gets no token, and its reports must wait instead of counting as refused.
             self._in_flight.trouble = DeliveryError(f"the function `token` failed: {error!r}")
             return 0, b"", 0.0
 

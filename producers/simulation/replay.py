@@ -15,7 +15,7 @@ from hubbub.command.options import parser_of, rate, selected_query, whole
 from oracles.errors import ParameterError
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
-from producers.simulation.crowd.population import Draws, generator
+from producers.simulation.crowd.draws import Draws, generator
 from producers.simulation.delivery.schedule import STEP, RealClock, SimulationClock, fastest_steps, steady_steps
 from producers.simulation.delivery.simulated_frames import FrameBuilder
 from producers.simulation.delivery.status import DeliveryCounts
@@ -75,7 +75,6 @@ class Positions:
                         self.skipped += 1
                     else:
                         yield positions
-
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise ParameterError(f"cannot read {self.path}: {error}") from error
 

@@ -9,7 +9,8 @@ from hubbub.command.options import parser_of, rate, selected_query, share, whole
 from oracles.query import Query
 from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import SPECS, read_crowd
-from producers.simulation.crowd.population import Draws, Population, generator
+from producers.simulation.crowd.draws import Draws, generator
+from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import BUNDLED, Scenario, find_scenario
 from producers.simulation.crowd.words import SPECS as WORDS
 from producers.simulation.crowd.words import read_words

@@ -13,7 +13,8 @@ import numpy as np
 
 from oracles.types import Ints
 from producers.publishers.frames import REPORTS
-from producers.simulation.crowd.population import Answers, Draws, Population, generator
+from producers.simulation.crowd.draws import Draws, generator
+from producers.simulation.crowd.population import Answers, Population
 from producers.simulation.crowd.scenario import Conduct
 from producers.simulation.delivery.schedule import STEP
 from producers.simulation.delivery.simulated_frames import FrameBuilder, SimulatedFrame

@@ -5,7 +5,6 @@ The randomness is NumPy's, fast and repeatable. It is for simulations, never for
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from oracles.types import Flags, Ints, Reports
 from producers.client.respondents import RepeatedReports, Respondents
 from producers.simulation.crowd.crowd_groups import CrowdGroups
 from producers.simulation.crowd.distribution import Crowd
+from producers.simulation.crowd.draws import Draws, generator
 from producers.simulation.crowd.scenario import Attack, Change, Fade, Scenario, Shift, Surge
 from producers.simulation.crowd.words import Dictionary, Words, placed
 
@@ -25,23 +25,6 @@ _BLOCK = 1 << 14
 """The most clients that are made at once."""
 _BITS = 1 << 25
 """The most bits of their reports together."""
-
-
-class Draws(IntEnum):
-    """The uses of a generator; each draws a stream of its own."""
-
-    VALUES = 0
-    REPORTS = 1
-    CONDUCT = 2
-    CHANGE = 3
-    FRAMES = 4
-    RUN = 5
-    GROUPS = 6
-
-
-def generator(seed: int, purpose: Draws, *key: int) -> np.random.Generator:
-    """Return the generator of a purpose: the same for the same seed and key, independent of all others."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, *key)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +72,6 @@ class Population:
         """The words of unknown strings, or None if the values are listed."""
         self.largest = max(domain.size for domain in query.answer_domains) - 1
         """The largest value."""
-
         if isinstance(query.oracle, Slots) and isinstance(crowd, Words):
             scenario, crowd = placed(scenario, crowd)
             self.dictionary = Dictionary(crowd, query.oracle)
@@ -102,12 +84,9 @@ class Population:
         self.churn = churn
         self.groups = groups
         """The groups of the clients. Their distributions replace `crowd`."""
-
-        self.shifts: dict[int, Ints] = {}
+        changes = enumerate(scenario.changes)
+        self.shifts = {index: _moves(query, change) for index, change in changes if isinstance(change, Shift)}
         """For each shift of the scenario, the bin to which it moves the numbers of each bin."""
-        for index, change in enumerate(scenario.changes):
-            if isinstance(change, Shift):
-                self.shifts[index] = _moves(query, change)
         # A block of wide reports has fewer clients, so that their bits fit into memory.
         self.block = max(1, min(_BLOCK, clients, _BITS // (8 * query.oracle.width)))
         self.noise = generator(seed, Draws.REPORTS)
