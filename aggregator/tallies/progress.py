@@ -81,11 +81,11 @@ def resume(progress: Progress, open_tallies: Iterable[tuple[int, Clock]]) -> tup
 
 
 def watermarks(
-    closed: Mapping[bytes, int], written: Mapping[bytes, int], partitions: int
+    closed: Mapping[bytes, int], earlier_ends: Mapping[bytes, int], partitions: int
 ) -> dict[int, dict[bytes, int]]:
     """Return the watermarks by snapshot partition, for those partitions in which a watermark has moved."""
     # A record replaces the one before under its key, so it repeats the watermarks that have not moved.
-    targets = {home(digest, partitions) for digest, end in closed.items() if written.get(digest) != end}
+    targets = {home(digest, partitions) for digest, end in closed.items() if earlier_ends.get(digest) != end}
     result: dict[int, dict[bytes, int]] = {target: {} for target in targets}
     for digest, end in closed.items():
         target = home(digest, partitions)

@@ -166,7 +166,7 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes)]
         # A broker that has just started may not know topics that others have.
-        descriptions = await _repeat(lambda: describe(admin, names), lambda known: len(known) == len(names), HEARSAY)
+        descriptions = await _repeat(lambda: describe(admin, names), lambda answer: len(answer) == len(names), HEARSAY)
         with suppress(GroupCoordinatorNotAvailableError):  # a new cluster raises it
             await admin.find_coordinator(kafka.topic(WORKER))  # without the right to join, Faust would wait for ever
 

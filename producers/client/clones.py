@@ -40,9 +40,9 @@ def bind(
     if of_installation and (
         installation is None or (same_key and of_installation != _installation_mark(secret, installation))
     ):
-        given = "without one" if installation is None else "with another one"
+        manner = "without one" if installation is None else "with another one"
         raise StoreError(
-            f"{store} was made with an installation and is opened {given}; pass the first one, or delete the store "
+            f"{store} was made with an installation and is opened {manner}; pass the first one, or delete the store "
             "and its key if this device has them from another"
         )
 

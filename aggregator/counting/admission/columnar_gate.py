@@ -175,8 +175,8 @@ def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
     for number, indexes in _split_panes(verdicts.pane[kinds.kinds], is_usual):
         query, pane, refusal = verdicts.panes[number]
         batch = _join(columns, kinds, verdicts, indexes, query, _clock_at(clocks[indexes], -1))
-        frames, malformed = split_malformed(query, batch)
-        refusals += malformed
+        frames, frame_refusals = split_malformed(query, batch)
+        refusals += frame_refusals
         if frames is None:
             continue
         if refusal is not None:

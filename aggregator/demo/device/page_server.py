@@ -8,7 +8,7 @@ from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.typedefs import Handler
 
 from aggregator.board.server.guard import add_headers, is_own_host
-from aggregator.demo.device.static_page import BOARD, PAGE, QUESTION, SHARED, html
+from aggregator.demo.device.static_page import BOARD, BOARD_FILES, PAGE, QUESTION, html
 from hubbub.http.problem import Problem
 from hubbub.http.server import guard, serving
 from oracles.query import Query
@@ -38,7 +38,7 @@ def _application(query: Query, gateway: str, board: str) -> web.Application:
     app.add_routes(
         [
             web.get("/", _page_handler(page)),
-            *(web.get(f"/static/{name}", _file_handler(BOARD / name)) for name in SHARED),
+            *(web.get(f"/static/{name}", _file_handler(BOARD / name)) for name in BOARD_FILES),
             *(web.get(f"/static/device/{path.name}", _file_handler(path)) for path in PAGE.glob("*.*s")),
             web.get("/v1/queries", _passing_handler(gateway)),
             web.post("/v1/reports", _passing_handler(gateway)),

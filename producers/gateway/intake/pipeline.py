@@ -90,9 +90,10 @@ class Intake:
         waiting = self._buffers.get(key)
         if waiting is None:
             # Half of the time that is left: the other half is for the way into the log.
-            left = max(0.0, (submission.closes / 1000 - self._clock()) / 2)
-            patience = min(left, max(self._linger, min(submission.query.lateness / 2, LONGEST)))
-            timer = self._loop.call_later(0.0 if self._draining else min(left, self._linger), self._linger_over, key)
+            time_left = max(0.0, (submission.closes / 1000 - self._clock()) / 2)
+            patience = min(time_left, max(self._linger, min(submission.query.lateness / 2, LONGEST)))
+            linger = 0.0 if self._draining else min(time_left, self._linger)
+            timer = self._loop.call_later(linger, self._linger_over, key)
             waiting = _Waiting(MixBuffer(submission), self._loop.time() + patience, timer)
             self._buffers[key] = waiting
 

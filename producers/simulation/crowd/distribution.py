@@ -198,8 +198,8 @@ def _of_numbers(scale: Scale, kind: str, mean: float, sd: float) -> Floats:
     with np.errstate(divide="ignore"):
         places = (_LAWS[kind](scale.edges[1:-1]) - mean) / (sd * math.sqrt(2.0))
 
-    cumulated = [0.0, *(0.5 * math.erfc(-place) for place in places.tolist()), 1.0]
-    return np.diff(np.array(cumulated))
+    shares_below = [0.0, *(0.5 * math.erfc(-place) for place in places.tolist()), 1.0]
+    return np.diff(np.array(shares_below))
 
 
 def _by_counts(path: Path, domain: Domain) -> Distribution:
