@@ -58,7 +58,7 @@ def failing(times, mistake=None):
     "mistake", [pytest.param("<html>\n<h1>502</h1>\n</html>", id="a page"), pytest.param(b"bytes", id="bytes"), None]
 )
 def test_reports_wait_for_a_function_of_tokens_that_fails(tmp_path, monkeypatch, mistake):
-    monkeypatch.setattr(http_publisher, "_FIRST", 0.01)
+    monkeypatch.setattr(http_publisher, "_FIRST_PAUSE", 0.01)
     tokens = []
 
     async def answer(request):
