@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import best, together
+from benchmarks.accuracy import draw
+from benchmarks.harness import best, together, zipf
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, Calibrated, calibrate
 from oracles.consistency import apply
@@ -29,19 +30,6 @@ SAMPLE = 5
 RUNS = 40
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 OTHERS = ("norm_sub", "base_cut", "zero", "calibrate_norm_sub")
-
-
-def simulated_estimate(name: str, epsilon: float, own: np.ndarray) -> Estimate:
-    """Return shares with the law of the reports of a population with these counts."""
-    o = oracle(name, epsilon=epsilon, size=len(own))
-    n = int(own.sum())
-    counts = RNG.binomial(own, o.p) + RNG.binomial(n - own, o.q)
-    return Estimate(o.shares(counts, n), n, o)
-
-
-def zipf(size: int, n: int, exponent: float) -> np.ndarray:
-    weights = np.arange(1, size + 1) ** -exponent
-    return RNG.multinomial(n, weights / weights.sum())
 
 
 def direct(law: Law, y: float, s: float) -> float:
@@ -64,7 +52,7 @@ def speed() -> None:
         f"{'values':>9}  {'family':10} {'fit and mean':>12} {'and stdev':>11} {'target':>8}  direct sum, extrapolated"
     )
     for size, target in TARGETS.items():
-        e = simulated_estimate("olh", 1.0, zipf(size, N, 1.1))
+        e = draw.estimate(oracle("olh", epsilon=1.0, size=size), RNG.multinomial(N, zipf(size)), RNG)
         for family in (*FAMILIES, "auto"):
             works = [lambda e=e, f=family: calibrate(e, f), lambda e=e, f=family: everything(e, f)]
             fit, whole = together(works, rounds=5)
@@ -88,7 +76,7 @@ def accuracy(data: dict[str, np.ndarray]) -> None:
             errors = Counter()
             rejections = 0
             for _ in range(RUNS):
-                e = simulated_estimate("oue", epsilon, own)
+                e = draw.estimate(oracle("oue", epsilon=epsilon, size=len(own)), own, RNG)
                 result = calibrate(e)
                 rejections += result.rejected
                 for name in ("calibrate", *OTHERS):
@@ -101,8 +89,8 @@ def main() -> None:
     speed()
     data = {
         "uniform, 1,024": np.full(1_024, 976),
-        "zipf 1.5, 1,024": zipf(1_024, 1_000_000, 1.5),
-        "zipf 1.1, 16,470": zipf(16_470, 908_576, 1.1),
+        "zipf 1.5, 1,024": RNG.multinomial(1_000_000, zipf(1_024, 1.5)),
+        "zipf 1.1, 16,470": RNG.multinomial(908_576, zipf(16_470)),
     }
     accuracy(data | {Path(name).name: counts_of(Path(name)) for name in sys.argv[1:]})
 

@@ -3,12 +3,12 @@
 python -m benchmarks.group_total [--windows 200]
 """
 
-import argparse
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.harness import arguments
 from oracles import oracle
 from oracles.estimate import Estimate
 from oracles.group_total import weighted_total
@@ -83,9 +83,7 @@ def fit(case: Case, count: int) -> tuple[Fit, Fit]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--windows", type=int, default=200)
-    count = parser.parse_args().windows
+    count = arguments(__doc__, windows=200).windows
     print("| oracle, epsilon, values, groups | error/stderr | coverage | unweighted: error/stderr | coverage |")
     print("|--|--|--|--|--|")
     for case in CASES:

@@ -6,11 +6,9 @@ A rate should be above its target, and a cost below it. With `--bits` the compil
 widest of this processor.
 """
 
-import argparse
-
 import numpy as np
 
-from benchmarks.harness import Work, best, together
+from benchmarks.harness import Work, arguments, best, selection, together
 from oracles import oracle
 from oracles.kernels import c_library
 from oracles.kernels.walsh import walsh
@@ -175,17 +173,13 @@ PARTS = {part.__name__: part for part in (unary, live, histograms, transform, cl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)} (default: all)")
-    parser.add_argument("--bits", type=int, help="64, 256 or 512")
-    options = parser.parse_args()
+    options = arguments(__doc__, PARTS, bits=(int, "64, 256 or 512"))
     if options.bits:
         c_library.vector_bits = lambda: options.bits
     bits = f", vectors of {c_library.vector_bits()} bits" if c_library.in_use() else ""
     print(f"{'kernel' + bits:44} {'ratio':>8}  {'target':>7}")
-    for name, part in PARTS.items():
-        if not options.parts or name in options.parts:
-            part()
+    for part in selection(PARTS, options.cases).values():
+        part()
 
 
 if __name__ == "__main__":

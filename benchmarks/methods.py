@@ -5,6 +5,7 @@ python -m benchmarks.methods            a line for each method and vector; a cos
 
 import numpy as np
 
+from benchmarks.accuracy import draw
 from benchmarks.harness import together
 from oracles import Estimate, oracle
 from oracles.consistency import METHODS, apply
@@ -24,8 +25,7 @@ def estimate(weights: np.ndarray, epsilon: float) -> Estimate:
     """Return shares with the law of N reports, in random order."""
     o = oracle("olh", epsilon=epsilon, size=SIZE)
     own = RNG.permutation(RNG.multinomial(N, weights / weights.sum()))
-    support = RNG.binomial(own, o.p) + RNG.binomial(N - own, o.q)
-    return Estimate(o.shares(support, N), N, o)
+    return draw.estimate(o, own, RNG)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ python -m benchmarks.recommend [--runs N] [--new] [--retail FILE]
     gzipped or not
 """
 
-import argparse
 import csv
 import gzip
 import zlib
@@ -18,6 +17,8 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
+from benchmarks.accuracy import draw
+from benchmarks.harness import arguments, show
 from oracles import Estimate, oracle
 from oracles.calibrate import Calibrated, calibrate
 from oracles.consistency import METHODS, apply
@@ -116,8 +117,7 @@ def cells(data: Mapping[str, np.ndarray], epsilons: Iterable[float], runs: int, 
             o = oracle(name, epsilon=epsilon, size=len(counts))
             halves = np.argsort(rng.random((SETS, len(counts))), axis=1) < len(counts) // 2
             for _ in range(runs):
-                support = rng.binomial(counts, o.p) + rng.binomial(n - counts, o.q)
-                estimate = Estimate(o.shares(support, n), n, o)
+                estimate = draw.estimate(o, counts, rng)
                 posterior = calibrate(estimate)
                 rejections += posterior.rejected
                 for task in TASKS:
@@ -181,17 +181,19 @@ def scores(cells_of_tasks: list[Cell]) -> tuple[Score, dict[str, Score]]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description="Compare the recommended method with one fixed method.")
-    options.add_argument("--runs", type=int, default=20, help="runs per data set and epsilon")
-    options.add_argument("--new", action="store_true", help="use four populations that it was not made from")
-    options.add_argument("--retail", type=Path, help="counts of the Retail data set")
-    arguments = options.parse_args()
-    data = new_data() if arguments.new else generated()
-    data |= {"retail": counts_of(arguments.retail)} if arguments.retail else {}
+    options = arguments(
+        "Compare the recommended method with one fixed method.",
+        runs=(20, "runs per data set and epsilon"),
+        new=(False, "use four populations that it was not made from"),
+        retail=(Path, "counts of the Retail data set"),
+    )
+    data = new_data() if options.new else generated()
+    if options.retail:
+        data["retail"] = counts_of(options.retail)
     results = []
-    for cell in cells(data, EPSILONS, arguments.runs):
+    for cell in cells(data, EPSILONS, options.runs):
         results.append(cell)
-        print(cell, flush=True)
+        show(cell)
     for tasks in (*([task] for task in TASKS), TASKS):
         ours, same = scores([cell for cell in results if cell.task in tasks])
         print(f"\n{tasks[0] if len(tasks) == 1 else 'all':7} {'recommended':26}{ours}")

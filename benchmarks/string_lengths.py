@@ -7,11 +7,11 @@ counts of each cell are drawn as the clients' reports would give them. `aggregat
 results.
 """
 
-import argparse
 from typing import NamedTuple, cast
 
 import numpy as np
 
+from benchmarks.harness import arguments
 from oracles.discover import Slots, Strings, search
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query, parse
@@ -113,12 +113,7 @@ def sigma(cell: Oracle) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=12)
-    parser.add_argument("--clients", type=float, default=1e6)
-    parser.add_argument("--epsilon", type=float, default=2.0)
-    parser.add_argument("--cells", type=int, default=16)
-    options = parser.parse_args()
+    options = arguments(__doc__, runs=12, clients=1e6, epsilon=2.0, cells=16)
     rng, n = np.random.default_rng(37), int(options.clients)
     print(f"{n:,} clients, epsilon {options.epsilon:g}, 2^{options.cells} cells, {options.runs} runs")
     print("length  share at power 0.9  in sigma/sqrt(n)  found  false")

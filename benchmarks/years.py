@@ -9,12 +9,12 @@ comparison. It paid for each new *value*, and was silent from its fifth on. Its 
 depends on the value.
 """
 
-import argparse
 import time
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from benchmarks.harness import arguments
 from oracles.query import Query, parse
 from producers.simulation.crowd.distribution import Distribution
 from producers.simulation.crowd.population import Population
@@ -134,11 +134,7 @@ def show(name: str, panels: list[Panel], charges: str, most: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--panels", type=int, default=20)
-    parser.add_argument("--people", type=int, default=20_000)
-    parser.add_argument("--days", type=int, default=730)
-    options = parser.parse_args()
+    options = arguments(__doc__, panels=20, people=20_000, days=730)
     start = time.monotonic()
     most = options.people * options.days
     for name, table in QUERIES.items():

@@ -10,6 +10,7 @@ from aggregator.publishing.alerts.decision import Final, step
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded
+from benchmarks.harness import zipf
 from oracles import ORACLES, Estimate, oracle
 from oracles.calibrate import calibrate
 from oracles.heavy import Evidence, heavy_hitters
@@ -105,15 +106,13 @@ def alerts(population: str, seconds: int, days: int) -> Counter[str]:
     window = Window("tumbling", seconds, seconds)
     per_day = finals_a_day(window, seconds)
     watch = Watch("q", bytes(8), None, window, str, Threshold("significance"), 0.05, 1.0, per_day)
-    weights = np.arange(1, 257) ** -1.1
-    weights /= weights.sum()
     totals = Counter[str]()
     values = set[str]()
     state = None
     for i in range(int(days * DAY / seconds)):
         swing = 0.9 * np.sin(2 * np.pi * i * seconds / DAY) if population == "daily rhythm" else 0.0
         n = int(20_000 * (1.0 + swing))
-        e = draw.estimate(o, rng.multinomial(n, weights), rng)
+        e = draw.estimate(o, rng.multinomial(n, zipf(256)), rng)
         state, new = step(watch, state, Final(i * seconds, (i + 1) * seconds, e))
         for alert in new:
             # Each value enters once, which is no false alert.
