@@ -50,7 +50,7 @@ def risk(
         return float(terms.sum()) / len(terms)
 
     truth = likely_truth(estimate)
-    answers = (apply(method, rehearsed, alpha=alpha, top=top) for rehearsed in rehearse(estimate, truth, seed))
+    answers = (apply(method, rehearsal, alpha=alpha, top=top) for rehearsal in rehearse(estimate, truth, seed))
     return float(np.mean([np.mean((shares - truth) ** 2) for shares in answers]))
 
 
@@ -113,11 +113,11 @@ def recommend(
     curve = _curve(estimate, calibrated or fit_prior(estimate))
     count = top if task == "top" else None
     losses: dict[str, list[float]] = {name: [] for name in METHODS}
-    for rehearsed in rehearse(estimate, truth, seed):
+    for rehearsal in rehearse(estimate, truth, seed):
         # A fit for each rehearsal would cost a hundred times as much. The prior is that of the estimate.
-        posterior = _PosteriorMeans(curve(rehearsed.shares))
+        posterior = _PosteriorMeans(curve(rehearsal.shares))
         for name, losses_of_method in losses.items():
-            error = apply(name, rehearsed, top=count, calibrated=posterior) - truth
+            error = apply(name, rehearsal, top=count, calibrated=posterior) - truth
             losses_of_method.append(_loss(task, error, top))
     risks = {name: float(np.mean(losses_of_method)) for name, losses_of_method in losses.items()}
 

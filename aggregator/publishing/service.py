@@ -236,8 +236,8 @@ class PublishingService:
         if now < self._next_status or (self._status_task is not None and not self._status_task.done()):
             return
         self._next_status = now + query_status.EVERY
-        loaded = (snapshots for snapshots in self.reader.partitions.values() if snapshots.loaded)
-        changes = self._status_log.changes(state for snapshots in loaded for state in snapshots.queries.values())
+        partitions = (snapshots for snapshots in self.reader.partitions.values() if snapshots.loaded)
+        changes = self._status_log.changes(state for snapshots in partitions for state in snapshots.queries.values())
         if changes:
             self._status_task = asyncio.create_task(self._write_status(changes))
             self._tasks.add(self._status_task)
@@ -290,10 +290,10 @@ class PublishingService:
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
-        settled = state.settle()
+        acknowledgement = state.settle()
         if state.has_due_finals:
             return
-        if settled and state.watermark_ms is not None:
+        if acknowledgement and state.watermark_ms is not None:
             self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
         state.note_published()
         self._due_since.pop(state, None)

@@ -85,17 +85,17 @@ def _check_slope(method: Method, e: Estimate, rng: np.random.Generator) -> None:
         return
     size = len(e.shares)
     # Shares of exactly 0 lie on the kinks of some methods, which have no slope there.
-    moved = Estimate(e.shares + 0.1 * e.sigma * rng.standard_normal(size), e.n, e.oracle)
-    if blank(method, moved):
+    shifted_estimate = Estimate(e.shares + 0.1 * e.sigma * rng.standard_normal(size), e.n, e.oracle)
+    if blank(method, shifted_estimate):
         return
 
     step = 1e-6 * e.sigma
     direction = rng.choice([-1.0, 1.0], size)
-    shares_ahead = apply(method, replace(moved, shares=moved.shares + step * direction))
-    shares_behind = apply(method, replace(moved, shares=moved.shares + -step * direction))
+    shares_ahead = apply(method, replace(shifted_estimate, shares=shifted_estimate.shares + step * direction))
+    shares_behind = apply(method, replace(shifted_estimate, shares=shifted_estimate.shares + -step * direction))
     change: Floats = (shares_ahead - shares_behind) / (2.0 * step)
 
-    own_slopes, back = method.slope(moved, apply(method, moved), None)
+    own_slopes, back = method.slope(shifted_estimate, apply(method, shifted_estimate), None)
     slope_change = own_slopes * direction
     if back is not None:
         slope_change = slope_change - back * float(slope_change.sum())

@@ -29,7 +29,7 @@ _TUPLE = 4
 """Periods whose support is one label."""
 
 Subject = Oracle | ProbedStrings
-Probed = Callable[[Any], Reports]
+Answer = Callable[[Any], Reports]
 """A client: it takes positions, of shape (lines, periods), and returns reports, of shape (lines, periods, width).
 
 If strings are unknown, it takes texts in place of positions.
@@ -56,7 +56,7 @@ class Finding:
 
 
 def probe(
-    client: Probed,
+    client: Answer,
     query: Query | Oracle | Slots,
     reports: int = REPORTS,
     confidence: float = CONFIDENCE,
@@ -104,21 +104,21 @@ def probe(
     # Each kind has its part of the error (Bonferroni), because the worst of all findings is reported.
     alpha = (1.0 - confidence) / len(kinds)
     findings = []
-    for number, tested in enumerate(kinds):
+    for number, event_kind in enumerate(kinds):
         trials = []
-        for j in range(len(tested.pairs)):
-            chosen = (kind == number) & (pair % len(tested.pairs) == j)
-            if chosen.any():
+        for j in range(len(event_kind.pairs)):
+            is_own_pair = (kind == number) & (pair % len(event_kind.pairs) == j)
+            if is_own_pair.any():
                 trial = _trial(
                     o,
-                    tested,
+                    event_kind,
                     inputs[number, j],
-                    reports=outputs[chosen],
-                    is_first=is_first[chosen],
-                    for_search=for_search[chosen],
+                    reports=outputs[is_own_pair],
+                    is_first=is_first[is_own_pair],
+                    for_search=for_search[is_own_pair],
                 )
                 trials.append(trial)
-        findings.append(_judge(trials, tested.claim, alpha))
+        findings.append(_judge(trials, event_kind.claim, alpha))
     return max(findings, key=lambda finding: finding.epsilon_low - finding.claim)
 
 

@@ -77,11 +77,11 @@ def _distances(maps: Maps, support: Ints, reports: int) -> Floats:
 
 def _confirmed(maps: Maps, cells: Mapping[str, Sequence[int]], dictionary: set[str], family_error: float) -> Search:
     """Test texts by falling count of their cells. A name that is confirmed takes its cells from all later ones."""
-    taken = NamedCells()
+    named_cells = NamedCells()
     proofs: list[tuple[str, Sequence[int], list[int], float]] = []
     ambiguous = []
     for text, text_cells in maps.by_count(cells):
-        clean = taken.clean(text_cells)
+        clean = named_cells.clean(text_cells)
         if not clean:
             ambiguous.append(text)
             continue
@@ -89,7 +89,7 @@ def _confirmed(maps: Maps, cells: Mapping[str, Sequence[int]], dictionary: set[s
         error = maps.p_value(text_cells, clean) * len(cells)
         if error <= family_error:
             proofs.append((text, text_cells, clean, error))
-            taken.add(text_cells)
+            named_cells.add(text_cells)
 
     # Selected names were lucky, so their intervals are wider (false coverage rate of 5%). Names known before are not.
     selected_level = 1.0 - 0.05 * len(proofs) / len(cells)

@@ -128,13 +128,13 @@ class Maps:
     def ask(self, text: str, names: Iterable[str] = ()) -> Name:
         """Return the share of any text, by the maps in which no confirmed name has its cell."""
         name_of_text = self.strings.coding.name(text)
-        taken = NamedCells()
+        named_cells = NamedCells()
         for name in names:
             # Its own cells would leave a confirmed name no clean map.
             if name != name_of_text:
-                taken.add(self.cells(name))
+                named_cells.add(self.cells(name))
         text_cells = self.cells(text)
-        return self.estimate(name_of_text, text_cells, taken.clean(text_cells))
+        return self.estimate(name_of_text, text_cells, named_cells.clean(text_cells))
 
     def ask_each(self, names: Iterable[str]) -> tuple[list[Name], list[str]]:
         """Return the shares of names that are known, without a test, and the names that no map tells apart.
@@ -144,14 +144,14 @@ class Maps:
         """
         shares = []
         ambiguous = []
-        taken = NamedCells()
+        named_cells = NamedCells()
         for text, text_cells in self.by_count({text: self.cells(text) for text in names if self.strings.is_name(text)}):
-            name = self.estimate(text, text_cells, taken.clean(text_cells))
+            name = self.estimate(text, text_cells, named_cells.clean(text_cells))
             if name.is_ambiguous:
                 ambiguous.append(text)
             else:
                 shares.append(name)
-                taken.add(text_cells)
+                named_cells.add(text_cells)
         return shares, ambiguous
 
     def by_count(self, cells: Mapping[str, Sequence[int]]) -> list[tuple[str, Sequence[int]]]:

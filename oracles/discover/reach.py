@@ -33,7 +33,7 @@ def smallest_share(strings: Strings, cell: Pure, n: int) -> float | None:
 
 def _ratio(length: int) -> float:
     """Return the ratio of a length, interpolated between the measured ones."""
-    lengths = [measured for measured, _ in RATIOS]
+    lengths = [length_of_ratio for length_of_ratio, _ in RATIOS]
     place = bisect_left(lengths, length)
     if place in (0, len(RATIOS)):
         return RATIOS[min(place, len(RATIOS) - 1)][1]

@@ -17,18 +17,18 @@ def orthogonal(words: Ints, bits: int) -> Ints:
     # Gauss and Jordan: each pivot bit is in one word only, so a free bit tells its pivots at once.
     pivots: dict[int, int] = {}
     for vector in map(int, words):
-        reduced = vector
+        remainder = vector
         for pivot, word in pivots.items():
-            if reduced >> pivot & 1:
-                reduced ^= word
-        if not reduced:
+            if remainder >> pivot & 1:
+                remainder ^= word
+        if not remainder:
             continue
 
-        new_pivot = reduced.bit_length() - 1
+        new_pivot = remainder.bit_length() - 1
         for pivot, word in pivots.items():
             if word >> new_pivot & 1:
-                pivots[pivot] = word ^ reduced
-        pivots[new_pivot] = reduced
+                pivots[pivot] = word ^ remainder
+        pivots[new_pivot] = remainder
 
     free_bits = [bit for bit in range(bits) if bit not in pivots]
     basis = [sum(1 << pivot for pivot, word in pivots.items() if word >> bit & 1) | 1 << bit for bit in free_bits]
@@ -44,10 +44,10 @@ def dependent(words: Sequence[NDArray[np.integer]]) -> Flags:
     basis: list[NDArray[np.integer]] = []
     flags = np.zeros(len(words[0]), np.bool_)
     for word in words:
-        reduced = word
+        remainder = word
         # The smaller of both has the highest bit of the earlier word cleared.
         for earlier_word in basis:
-            reduced = np.minimum(reduced, reduced ^ earlier_word)
-        flags |= reduced == 0
-        basis.append(reduced)
+            remainder = np.minimum(remainder, remainder ^ earlier_word)
+        flags |= remainder == 0
+        basis.append(remainder)
     return flags

@@ -56,10 +56,10 @@ def fraction(threshold: int) -> Fraction:
 
 def up(value: Fraction) -> float:
     """Return a float that is not below the value."""
-    rounded = float(value)
-    return math.nextafter(rounded, math.inf) if Fraction(rounded) < value else rounded
+    approximation = float(value)
+    return math.nextafter(approximation, math.inf) if Fraction(approximation) < value else approximation
 
 
 def _down(value: Decimal) -> float:
-    rounded = float(value)
-    return math.nextafter(rounded, 0.0) if Decimal(rounded) > value else rounded
+    approximation = float(value)
+    return math.nextafter(approximation, 0.0) if Decimal(approximation) > value else approximation

@@ -177,8 +177,8 @@ def multi(
     if solution == "rsfd":
         # Fakes hide which attribute is the real one, so it may have a larger epsilon.
         encoder_epsilon = chance.amplified(epsilon, d)
-        hidden = [_hidden(name, encoder_epsilon, size, d) for name, size in zip(names, sizes, strict=True)]
-        return Rsfd(epsilon, encoder_epsilon, hidden)
+        views = [_hidden(name, encoder_epsilon, size, d) for name, size in zip(names, sizes, strict=True)]
+        return Rsfd(epsilon, encoder_epsilon, views)
     if solution not in ("spl", "smp"):
         raise ParameterError(f"unknown solution {solution!r}; choose one of spl, smp, rsfd")
 
@@ -197,12 +197,12 @@ def _with_pairs(sizes: list[int], pairs: Sequence[tuple[int, int]], solution: st
     """Return the sizes of the single attributes, followed by those of the pairs."""
     if pairs and solution != "smp":
         raise ParameterError(f"pairs need the solution smp, got {solution!r}")
-    for left, right in pairs:
-        if left == right or not (0 <= left < len(sizes) and 0 <= right < len(sizes)):
-            raise ParameterError(f"a pair must name two different attributes by number, got {(left, right)}")
+    for row, column in pairs:
+        if row == column or not (0 <= row < len(sizes) and 0 <= column < len(sizes)):
+            raise ParameterError(f"a pair must name two different attributes by number, got {(row, column)}")
     if len({frozenset(pair) for pair in pairs}) < len(pairs):
         raise ParameterError("each pair must occur once, in one order")
-    return [*sizes, *(usable_size(sizes[left] * sizes[right]) for left, right in pairs)]
+    return [*sizes, *(usable_size(sizes[row] * sizes[column]) for row, column in pairs)]
 
 
 def _encoder(name: str, epsilon: float, size: int, *, buckets: int | None, noise: str, table: int | None) -> Oracle:
@@ -221,5 +221,5 @@ def _hidden(name: str, epsilon: float, size: int, attributes: int) -> Hidden:
     if name == ADAPTIVE:
         names = [name for name, fake in FAKES.items() if size <= fake.oracle.max_size]
         candidates = (Hidden(name, epsilon, size, attributes) for name in names)
-        return min(candidates, key=lambda hidden: hidden.variance(1, 1 / size))
+        return min(candidates, key=lambda candidate: candidate.variance(1, 1 / size))
     return Hidden(name, epsilon, size, attributes)

@@ -47,7 +47,7 @@ def test_the_next_end_is_the_end_of_the_final_that_comes_next(windows, seed):
             if random.random() < 0.3:
                 state.merger.take(pane, partition, snapshot(random.choice([0, 1, 7])))
     ends, predictions = [], [(0, state.next_end())]
-    marks, settled = [0] * partitions, 0
+    marks, settled_count = [0] * partitions, 0
     while min(marks) < 10_000:
         at = random.randrange(partitions)
         marks[at] += random.choice([0, 10, 50, 5000])
@@ -55,8 +55,8 @@ def test_the_next_end_is_the_end_of_the_final_that_comes_next(windows, seed):
         ends += [state.answer([], {}).final.span.end for _ in range(random.randint(0, 4)) if owes(state)]
         if random.random() < 0.5:
             state.settle()  # the broker acknowledged them
-            settled = len(ends)
-        predictions.append((settled, state.next_end()))
+            settled_count = len(ends)
+        predictions.append((settled_count, state.next_end()))
     while owes(state):
         ends.append(state.answer([], {}).final.span.end)
     assert len(ends) > 2
@@ -64,8 +64,8 @@ def test_the_next_end_is_the_end_of_the_final_that_comes_next(windows, seed):
 
 
 def test_the_first_window_of_a_pane_lies_in_an_interval_of_publication():
-    changed = Versions((Version(0, query(windows=["30s"])), Version(60, query(windows=["20s"]))))
-    assert [changed.first_window_end(pane) for pane in (0, 20, 30, 60, 70, 80)] == [30, 30, 60, 80, 80, 100]
+    two_versions = Versions((Version(0, query(windows=["30s"])), Version(60, query(windows=["20s"]))))
+    assert [two_versions.first_window_end(pane) for pane in (0, 20, 30, 60, 70, 80)] == [30, 30, 60, 80, 80, 100]
     retired = Versions.of(query(windows=["30s/20s", "all"])).with_version(Version(40, query(), retired=True))
     assert [retired.first_window_end(pane) for pane in (0, 30)] == [10, 40]
 
