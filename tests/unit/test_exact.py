@@ -322,5 +322,5 @@ def test_few_counts_have_the_ranks_that_a_search_finds(size, monkeypatch):
 
         few_ranks = ranks.ranks(many, places, is_above)
         with monkeypatch.context() as patch:
-            patch.setattr(ranks, "_FEW", 0)
+            patch.setattr(ranks, "_FEW_COUNTS", 0)
             np.testing.assert_array_equal(few_ranks, ranks.ranks(many, places, is_above))
