@@ -49,7 +49,7 @@ class Broker:
     @property
     def present(self):
         """The keys of the snapshots, without deleted ones."""
-        return [key for key, at in self.last.items() if self.snapshots[at][1] is not None]
+        return [key for key, position in self.last.items() if self.snapshots[position][1] is not None]
 
 
 class Worker:
@@ -98,11 +98,11 @@ class Worker:
         ends = {digest: versions.closed_through(self.clock) for digest, versions in through}
         for digest, end in self.settled.closed.items():
             ends[digest] = max(end, ends.get(digest, end))
-        now = Progress(self.next_offset, self.clock, ends)
-        closing = [pane for pane in self.tallies if now.covers(*pane)]
+        present_progress = Progress(self.next_offset, self.clock, ends)
+        closing = [pane for pane in self.tallies if present_progress.covers(*pane)]
         snapshots = [(pane, encode_snapshot(self.tallies[pane].snapshot())) for pane in closing]
         if random.random() < 0.2:  # closed ones only, at once
-            now = Progress(self.settled.next_offset, self.settled.clock, ends)
+            present_progress = Progress(self.settled.next_offset, self.settled.clock, ends)
             dirty = closing
         else:
             dirty = random.sample(sorted(self.changed), len(self.changed))
@@ -125,10 +125,10 @@ class Worker:
         if self.next_offset >= self.known and self.clock is not None:
             for digest, versions in VERSIONS.items():
                 assert sum(key[0] == digest for key in self.tallies) <= versions.most_open
-        return self.written(ids + tallies, snapshots, now)
+        return self.written(ids + tallies, snapshots, present_progress)
 
-    def written(self, first, snapshots, now):
-        for key, value in first:
+    def written(self, writes, snapshots, now):
+        for key, value in writes:
             yield self.broker.write(key, value)
         for pane, value in snapshots:
             yield self.broker.publish(("closed", *pane, self.gate.partition), value)
@@ -149,9 +149,9 @@ class Reader:
         self.states = {}
         self.merged = set()
         """The panes whose merged snapshots it has written."""
-        for (kind, *of), value in records:
+        for (kind, *place), value in records:
             if kind == "state":
-                self.note(*of[:2], decode_state(value, VERSIONS[of[0]]))
+                self.note(*place[:2], decode_state(value, VERSIONS[place[0]]))
         self.partitions = partitions
         self.mergers = {digest: self.merger(digest) for digest in BY_DIGEST}
         records += random.sample(records, len(records) // 3)
@@ -161,14 +161,16 @@ class Reader:
 
     def merger(self, digest):
         """Return the merger of a query, as its acknowledged states leave it."""
-        states = {window: state for (of, window), state in self.states.items() if of == digest}
+        states = {
+            window: state for (digest_of_state, window), state in self.states.items() if digest_of_state == digest
+        }
         positions = [(window, state.position) for window, state in states.items()]
         marks = max((state.marks for state in states.values()), key=lambda marks: marks.counted_through, default=None)
         return Merger(VERSIONS[digest], self.partitions, positions, marks=marks and deepcopy(marks))
 
     def note(self, digest, window, state):
-        last = self.states.get((digest, window))
-        if last is None or last.position.end < state.position.end:
+        last_state = self.states.get((digest, window))
+        if last_state is None or last_state.position.end < state.position.end:
             self.states[digest, window] = state
 
     def poll(self, count):
@@ -178,14 +180,14 @@ class Reader:
                 self.take(key, value)
 
     def take(self, key, value):
-        kind, digest, *of = key
+        kind, digest, *place = key
         merger = self.mergers[digest]
         if kind == "closed":
-            merger.take(*of, decode_snapshot(value, merger.cells, further_groups(merger.versions.query)))
+            merger.take(*place, decode_snapshot(value, merger.cells, further_groups(merger.versions.query)))
         elif kind == "merged":
-            merger.take(*of, ALL, decode_snapshot(value, merger.cells, further_groups(merger.versions.query)))
+            merger.take(*place, ALL, decode_snapshot(value, merger.cells, further_groups(merger.versions.query)))
         elif kind == "watermark":
-            merger.mark(of[0], value)
+            merger.mark(place[0], value)
 
     def emit(self):
         """Yield the finals, write the state after each of them, and delete the snapshots that no window needs."""
@@ -206,15 +208,15 @@ class Reader:
 
     def clean(self, digest):
         """Delete the records that the acknowledged states cover."""
-        first = self.merger(digest).needed_from
+        first_pane = self.merger(digest).needed_from
         for key in self.broker.present:
-            kind, of, *rest = key
-            if of != digest:
+            kind, digest_of_key, *remaining_key = key
+            if digest_of_key != digest:
                 continue
-            covered = kind in ("closed", "merged") and first is not None and rest[0] < first
-            covered |= kind == "closed" and first is not None and (digest, rest[0]) in self.merged
-            last = self.states.get((digest, rest[0])) if kind == "state" else None
-            is_old = last is not None and rest[1] < last.position.end
+            covered = kind in ("closed", "merged") and first_pane is not None and remaining_key[0] < first_pane
+            covered |= kind == "closed" and first_pane is not None and (digest, remaining_key[0]) in self.merged
+            last_state = self.states.get((digest, remaining_key[0])) if kind == "state" else None
+            is_old = last_state is not None and remaining_key[1] < last_state.position.end
             if covered or is_old:
                 self.broker.publish(key, None)
 

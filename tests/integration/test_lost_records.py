@@ -89,8 +89,8 @@ def test_reports_deleted_before_the_first_worker_are_not_lost(on_kafka):
     several = [place.start() for _ in range(2)]
     for worker in several:
         worker.ready()
-    until(lambda: sum(one.total("hubbub_reports_total") for one in several) >= 4)
-    assert not sum(one.total("hubbub_lost_records_total") for one in several)
+    until(lambda: sum(worker.total("hubbub_reports_total") for worker in several) >= 4)
+    assert not sum(worker.total("hubbub_lost_records_total") for worker in several)
 
 
 def test_the_audit_starts_its_marks_again_behind_lost_reports(on_kafka, capsys):

@@ -91,7 +91,7 @@ def test_frames_are_of_one_group_and_hold_its_answers():
         assert frame.group != 1 or set(sent.values) <= {0}
     assert counts.sum() == 20_000
     assert counts[2] == 0 < min(counts[[0, 1, 3]])
-    assert {decode(each.data).pane for each in simulated} == {START, START - 20}
+    assert {decode(sent.data).pane for sent in simulated} == {START, START - 20}
 
 
 def test_a_crowd_without_groups_is_the_same_as_before():

@@ -39,7 +39,7 @@ def test_it_answers_like_a_set(maximum):
         assert table.add_all(ids) == plain.add_all(ids)
         assert len(table) == len(plain)
     same(table, plain)
-    assert all(one in table for one in plain)
+    assert all(number in table for number in plain)
     same(CompiledIdSet(plain), plain)
 
 

@@ -64,12 +64,12 @@ def world(random, partitions):
 
 def straight(snapshots, partitions, through=1000):
     """Return all finals if every snapshot arrives once and in order."""
-    whole = merger(partitions)
-    for (pane, partition), one in snapshots.items():
-        whole.take(pane, partition, one)
+    whole_merger = merger(partitions)
+    for (pane, partition), snapshot in snapshots.items():
+        whole_merger.take(pane, partition, snapshot)
     for partition in range(partitions):
-        whole.mark(partition, through)
-    return list(whole.finals())
+        whole_merger.mark(partition, through)
+    return list(whole_merger.finals())
 
 
 @EXAMPLES
@@ -77,18 +77,18 @@ def straight(snapshots, partitions, through=1000):
 def test_order_and_repetition_change_nothing(seed, partitions):
     random = Random(seed)
     snapshots = world(random, partitions)
-    messages = [(*key, one) for key, one in snapshots.items()] * 2
+    messages = [(*key, snapshot) for key, snapshot in snapshots.items()] * 2
     random.shuffle(messages)
-    many = merger(partitions)
+    many_merger = merger(partitions)
     for message in messages:
-        many.take(*message)
+        many_merger.take(*message)
     for partition in random.sample(range(partitions), partitions):
-        assert not list(many.finals())
-        many.mark(partition, 1000)
-    finals = list(many.finals())
+        assert not list(many_merger.finals())
+        many_merger.mark(partition, 1000)
+    finals = list(many_merger.finals())
     assert shown(finals) == shown(straight(snapshots, partitions))
     for final in finals:
-        inside = [one for (pane, _), one in snapshots.items() if final.span.start <= pane < final.span.end]
+        inside = [snapshot for (pane, _), snapshot in snapshots.items() if final.span.start <= pane < final.span.end]
         assert encode_snapshot(final.total) == encode_snapshot(merge_snapshots(inside, CELLS))
 
 
@@ -97,29 +97,29 @@ def test_order_and_repetition_change_nothing(seed, partitions):
 def test_a_merged_snapshot_replaces_those_of_all_partitions_even_if_some_remain(seed, partitions):
     random = Random(seed)
     snapshots = world(random, partitions)
-    before = merger(partitions)
-    for (pane, partition), one in snapshots.items():
-        before.take(pane, partition, one)
+    earlier_merger = merger(partitions)
+    for (pane, partition), snapshot in snapshots.items():
+        earlier_merger.take(pane, partition, snapshot)
     for partition in range(partitions):
-        before.mark(partition, 1000)
-    finals = shown(before.finals())
+        earlier_merger.mark(partition, 1000)
+    finals = shown(earlier_merger.finals())
     several = {pane for pane, _ in snapshots if sum(of == pane for of, _ in snapshots) > 1}
-    totals = [(pane, MERGED, decode_snapshot(total, CELLS)) for pane, total in before.take_totals()]
+    totals = [(pane, MERGED, decode_snapshot(total, CELLS)) for pane, total in earlier_merger.take_totals()]
     assert [pane for pane, *_ in totals] == sorted(several)
     rest = [(*key, one) for key, one in snapshots.items() if key[0] not in several or random.random() < 0.5]
     messages = [*rest, *totals] * 2
     random.shuffle(messages)
-    after = merger(partitions)
+    later_merger = merger(partitions)
     for message in messages:
-        after.take(*message)
+        later_merger.take(*message)
         if random.random() < 0.1:
-            after.mark_unreadable(*message[:2])  # what can be read counts, whenever it comes
+            later_merger.mark_unreadable(*message[:2])  # what can be read counts, whenever it comes
     for message in messages:
-        after.take(*message)
+        later_merger.take(*message)
     for partition in range(partitions):
-        after.mark(partition, 1000)
-    assert shown(after.finals()) == finals
-    assert not after.take_totals(), "they stand there already"
+        later_merger.mark(partition, 1000)
+    assert shown(later_merger.finals()) == finals
+    assert not later_merger.take_totals(), "they stand there already"
 
 
 def test_an_unreadable_merged_snapshot_makes_its_windows_incomplete_and_is_not_written_again():
@@ -138,22 +138,22 @@ def test_an_unreadable_merged_snapshot_makes_its_windows_incomplete_and_is_not_w
 def test_finals_do_not_depend_on_the_order_of_watermarks(seed, partitions):
     random = Random(seed)
     snapshots = world(random, partitions)
-    slow, marks, finals = merger(partitions), [0] * partitions, []
+    slow_merger, marks, finals = merger(partitions), [0] * partitions, []
     for pane in range(0, 120, PANE):
         for partition in range(partitions):
             if (pane, partition) in snapshots:
-                slow.take(pane, partition, snapshots[pane, partition])
+                slow_merger.take(pane, partition, snapshots[pane, partition])
     while min(marks) < 1000:
         partition = random.randrange(partitions)
         marks[partition] += random.choice([-50, 10, 40, 300])
-        slow.mark(partition, marks[partition])
+        slow_merger.mark(partition, marks[partition])
         if random.random() < 0.7:
-            finals += slow.finals()
-    finals += slow.finals()
+            finals += slow_merger.finals()
+    finals += slow_merger.finals()
     assert len(finals) == len({final.span for final in finals})
     ends = [final.span.end for final in finals if final.span.window == HOPPING]
     assert ends == sorted(ends)
-    assert shown(finals) == shown(straight(snapshots, partitions, slow.closed_through))
+    assert shown(finals) == shown(straight(snapshots, partitions, slow_merger.closed_through))
 
 
 @EXAMPLES
@@ -164,19 +164,19 @@ def test_a_reader_resumes_from_states_and_their_snapshots(seed, partitions):
     finals = straight(snapshots, partitions, 200)
     for _ in range(4):
         counts = {window: random.randint(0, 20) for window in QUERY.windows}
-        before = [final for final in finals if final.span.end <= PANE * counts[final.span.window]]
-        values = [(final.span.window, encode_state(final.position, [], query_marks())) for final in before]
+        earlier_finals = [final for final in finals if final.span.end <= PANE * counts[final.span.window]]
+        values = [(final.span.window, encode_state(final.position, [], query_marks())) for final in earlier_finals]
         states = [(window, decode_state(value, VERSIONS).position) for window, value in values]
         random.shuffle(states)
-        again = merger(partitions, states)
-        first = again.needed_from
-        for (pane, partition), one in snapshots.items():
-            useful = first is None or pane >= first
+        repeated_merger = merger(partitions, states)
+        first_pane = repeated_merger.needed_from
+        for (pane, partition), snapshot in snapshots.items():
+            useful = first_pane is None or pane >= first_pane
             if useful or random.random() < 0.5:
-                assert again.take(pane, partition, one) == useful
+                assert repeated_merger.take(pane, partition, snapshot) == useful
         for partition in range(partitions):
-            again.mark(partition, 200)
-        assert shown(again.finals()) == shown(finals) - shown(before)
+            repeated_merger.mark(partition, 200)
+        assert shown(repeated_merger.finals()) == shown(finals) - shown(earlier_finals)
 
 
 def test_a_pane_is_final_once_all_partitions_have_passed_it_and_an_empty_one_counts_as_empty():
@@ -186,7 +186,8 @@ def test_a_pane_is_final_once_all_partitions_have_passed_it_and_an_empty_one_cou
         q.mark(partition, 10)
     assert q.closed_through is None
     q.mark(2, 9)
-    assert (q.closed_through, list(q.finals())) == (9, [])
+    assert q.closed_through == 9
+    assert list(q.finals()) == []
     q.mark(2, 10)
     assert q.closed_through == 10
     assert spans(q.finals(), TUMBLING) == [(0, 10, 5)]
@@ -235,7 +236,9 @@ def test_a_state_decodes_to_the_same_values(position, alerts):
     back, back_alerts, marks, names = decode_state(encode_state(position, alerts, query_marks()), VERSIONS)
     assert names is None
     assert back_alerts == alerts
-    assert (back.end, back.start, back.newest) == (position.end, position.start, position.newest)
+    assert back.end == position.end
+    assert back.start == position.start
+    assert back.newest == position.newest
     assert (back.total is None) == (position.total is None)
     assert encode_state(back, back_alerts, marks) == encode_state(position, alerts, query_marks())
 
@@ -266,9 +269,9 @@ def test_changed_bytes_are_refused_or_are_another_good_state(good, at, byte, cut
 
 
 def test_a_state_of_another_query_is_refused():
-    other = make_query(TABLE, domain=4)
+    other_query = make_query(TABLE, domain=4)
     with pytest.raises(ReportError, match="but the query needs"):
-        decode_state(STATES[0], Versions.of(other))
+        decode_state(STATES[0], Versions.of(other_query))
 
 
 def test_windows_that_a_query_no_longer_has_are_left_alone():
@@ -282,15 +285,15 @@ def test_finals_come_by_their_ends_and_are_counted_before_they_are_made(seed, ma
     """At one end `all` comes first, then the larger window. A restart may have published one kind further."""
     random = Random(seed)
     states = [(window, Position(30)) for window in (TUMBLING, HOPPING) if random.random() < 0.3]
-    whole = merger(1, states)
-    for (pane, partition), one in world(random, 1).items():
-        whole.take(pane, partition, one)
-    whole.mark(0, random.choice([55, 60, 200, 2000]))
-    due = whole.count_due()
-    finals = whole.finals()
-    assert whole.count_due() == due
+    whole_merger = merger(1, states)
+    for (pane, partition), snapshot_of_part in world(random, 1).items():
+        whole_merger.take(pane, partition, snapshot_of_part)
+    whole_merger.mark(0, random.choice([55, 60, 200, 2000]))
+    due = whole_merger.count_due()
+    finals = whole_merger.finals()
+    assert whole_merger.count_due() == due
     first = list(islice(finals, made))
-    assert whole.count_due() == due - len(first)
+    assert whole_merger.count_due() == due - len(first)
     found = [*first, *finals]
     assert len(found) == due
     keys = [(final.span.end, [ALL, HOPPING, TUMBLING].index(final.span.window)) for final in found]

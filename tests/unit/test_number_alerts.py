@@ -46,11 +46,11 @@ def estimate(o, positions, rng):
     return o.estimate(tally, len(positions))
 
 
-@pytest.mark.parametrize(("percent", "value", "most"), [(50, "p50", 8), (100, "p95", 32), (100, "slow", 16)])
-def test_numbers_that_grow_are_found(percent, value, most):
+@pytest.mark.parametrize(("percent", "value", "maximum"), [(50, "p50", 8), (100, "p95", 32), (100, "slow", 16)])
+def test_numbers_that_grow_are_found(percent, value, maximum):
     hits = delays(query(), jump(percent / 100), value, runs=3)
     assert len(hits) == 3
-    assert median(hits) <= most
+    assert median(hits) <= maximum
 
 
 def test_numbers_that_shrink_are_found():
@@ -74,9 +74,10 @@ def test_a_panel_at_rest_brings_few_alerts_and_a_change_is_found(noise):
     """Nobody's noise moves, unless the number moves. The errors are then taken as large as they can be."""
     life = query("life", noise=noise, alerts_a_day=MANY)
     assert max(false_alerts(life, 0.4).values(), default=0) <= stats.poisson.ppf(1 - 1e-7, 0.4 * MANY / 2)
-    follower, kinds = NumberFollower(query("life", noise=noise)), set()
-    for each in estimates(life, 80 + REST, lambda number: 1.0 * (number > 8), 3, clients=20_000):
-        kinds |= {(alert.kind, alert.value) for alert in follower.take(each)}
+    follower = NumberFollower(query("life", noise=noise))
+    kinds = set()
+    for estimate in estimates(life, 80 + REST, lambda number: 1.0 * (number > 8), 3, clients=20_000):
+        kinds |= {(alert.kind, alert.value) for alert in follower.take(estimate)}
     assert ("surge", "p50") in kinds
 
 
@@ -96,19 +97,20 @@ def test_no_panel_varies_more_than_its_stated_error(noise, table):
 
 
 def test_counts_of_windows_add_up_to_those_of_all():
-    rng, o = np.random.default_rng(1), oracle("haar", epsilon=1.0, size=64)
+    rng = np.random.default_rng(1)
+    o = oracle("haar", epsilon=1.0, size=64)
     reports = [o.perturb(rng.integers(0, 64, 500), rng) for _ in range(2)]
     tallies = [o.zeros() for _ in reports]
-    for tally, each in zip(tallies, reports, strict=True):
-        o.add(tally, each)
-    one, two = (o.estimate(tally, 500) for tally in tallies)
-    whole = o.estimate(sum(tallies), 1_000)
-    assert len(one.counts) == o.counters
-    assert min(one.counts) >= 0
-    assert max(one.counts) <= 500
-    both = estimate_of(o, one.counts + two.counts, 1_000, 1_000)
-    np.testing.assert_array_equal(both.shares, whole.shares)
-    assert both.answering == whole.answering
+    for tally, report in zip(tallies, reports, strict=True):
+        o.add(tally, report)
+    first_estimate, second_estimate = (o.estimate(tally, 500) for tally in tallies)
+    whole_estimate = o.estimate(sum(tallies), 1_000)
+    assert len(first_estimate.counts) == o.counters
+    assert min(first_estimate.counts) >= 0
+    assert max(first_estimate.counts) <= 500
+    joint_estimate = estimate_of(o, first_estimate.counts + second_estimate.counts, 1_000, 1_000)
+    np.testing.assert_array_equal(joint_estimate.shares, whole_estimate.shares)
+    assert joint_estimate.answering == whole_estimate.answering
     grr = oracle("grr", epsilon=1.0, size=4)
     values = estimate(grr, rng.integers(0, 4, 300), rng)
     np.testing.assert_array_equal(estimate_of(grr, values.counts, 300, 300).shares, values.shares)
@@ -116,19 +118,23 @@ def test_counts_of_windows_add_up_to_those_of_all():
 
 def test_a_median_that_stays_in_its_bin_has_not_changed():
     """Of 93% zeros many become something else, but the median is still zero."""
-    rng, scale = np.random.default_rng(2), Scale(0.0, 16.0, 16)
+    rng = np.random.default_rng(2)
+    scale = Scale(0.0, 16.0, 16)
     o = oracle("haar", epsilon=4.0, size=16)
-    before, now = (estimate(o, np.where(rng.random(50_000) < zeros, 0, 9), rng) for zeros in (0.93, 0.7))
-    changes = NumberChanges.of(before, now, scale, panel=False)
+    earlier_estimates, present_estimates = (
+        estimate(o, np.where(rng.random(50_000) < zeros, 0, 9), rng) for zeros in (0.93, 0.7)
+    )
+    changes = NumberChanges.of(earlier_estimates, present_estimates, scale, panel=False)
     assert changes.quantile(0.5) == 0.0
     assert changes.quantile(0.9) > 20
     assert changes.range(0.0, 1.0) < -20
-    back = NumberChanges.of(now, before, scale, panel=False)
+    back = NumberChanges.of(present_estimates, earlier_estimates, scale, panel=False)
     assert back.quantile(0.9) < -20
 
 
 def test_a_limit_is_crossed_when_the_interval_lies_beyond_it():
-    rng, scale = np.random.default_rng(3), Scale(0.0, 256.0, 256)
+    rng = np.random.default_rng(3)
+    scale = Scale(0.0, 256.0, 256)
     o = oracle("haar", epsilon=2.0, size=256)
     numbers = Numbers(estimate(o, rng.integers(100, 140, 30_000), rng), scale)
     sides = [crossing(numbers, 0.5, limit, 1e-4) for limit in range(257)]
@@ -147,24 +153,27 @@ def run(waits, factors, clients=20_000):
     return [
         (number, alert)
         for follower in [NumberFollower(waits)]
-        for number, each in enumerate(
+        for number, estimate in enumerate(
             estimates(waits, REST + len(factors), lambda at: factors[at] - 1.0, 4, clients=clients)
         )
-        for alert in follower.take(each)
+        for alert in follower.take(estimate)
     ]
 
 
 def test_a_quantile_enters_and_leaves_by_its_limit():
     waits = query(threshold={"p95": 4000})
     alerts = run(waits, [1.0] * 3 + [3.0] * 4 + [1.0] * 4, clients=100_000)
-    events = [each for each in alerts if each[1].kind in ("enter", "leave")]
+    events = [alert for alert in alerts if alert[1].kind in ("enter", "leave")]
     assert [(number - REST, alert.kind, alert.value) for number, alert in events] == [
         (3, "enter", "p95"),
         (7, "leave", "p95"),
     ]
     (_, enter), (_, leave) = events
     assert enter.low > 4000 > leave.high
-    assert (enter.threshold, enter.by, enter.quantile, enter.unit) == (4000.0, "limit", 0.95, "ms")
+    assert enter.threshold == 4000.0
+    assert enter.by == "limit"
+    assert enter.quantile == 0.95
+    assert enter.unit == "ms"
     assert enter.share == pytest.approx(6_100, rel=0.3)
     assert enter.before == pytest.approx(2_050, rel=0.3)
     for alert in (enter, leave):
@@ -182,9 +191,13 @@ def test_a_surge_of_a_quantile_and_of_a_range():
     p50, slow = hits["p50"], hits["slow"]
     assert p50.share / p50.before == pytest.approx(2.0, rel=0.1)
     assert p50.low < p50.share < p50.high
-    assert (p50.scale, p50.threshold, p50.by, p50.unit) == (1, None, None, "ms")
+    assert p50.scale == 1
+    assert p50.threshold is None
+    assert p50.by is None
+    assert p50.unit == "ms"
     assert p50.key.endswith(b"|surge|p50|1")
-    assert (slow.quantile, slow.unit) == (None, None)
+    assert slow.quantile is None
+    assert slow.unit is None
     assert slow.before < slow.share < 1.0
     for alert in hits.values():
         schemas.alert(encode(alert))
@@ -202,12 +215,15 @@ def test_a_change_is_said_once_and_its_end_too():
 
 
 def test_the_budget_is_shared_by_quantiles_and_ranges():
-    plain, with_limits = query(), query(threshold={"p95": 2000, "p50": 900})
-    one, two = (number_watch_of(each, subjects(each)[0], each.windows[0]) for each in (plain, with_limits))
+    plain = query()
+    with_limits = query(threshold={"p95": 2000, "p50": 900})
+    first_watch, second_watch = (
+        number_watch_of(query, subjects(query)[0], query.windows[0]) for query in (plain, with_limits)
+    )
     looks = 1440 * (1 + 63 / 64)
-    assert one.look_error == pytest.approx(1.0 / (2 * looks * 5))
-    assert two.look_error == pytest.approx(1.0 / (4 * looks * 5))
-    assert two.limit_error == pytest.approx(1.0 / (4 * 1440 * 2))
+    assert first_watch.look_error == pytest.approx(1.0 / (2 * looks * 5))
+    assert second_watch.look_error == pytest.approx(1.0 / (4 * looks * 5))
+    assert second_watch.limit_error == pytest.approx(1.0 / (4 * 1440 * 2))
 
 
 def test_a_state_of_numbers_reads_back_and_damage_is_refused():
@@ -226,13 +242,16 @@ def test_a_state_of_numbers_reads_back_and_damage_is_refused():
 
 def test_a_window_without_a_level_changes_nothing():
     waits = query()
-    subject, window = subjects(waits)[0], waits.windows[0]
-    empty = waits.oracle.estimate(waits.oracle.zeros(), 0)
-    findings = NumberFindings(subject, empty, Numbers(empty, subject.domain.scale), ())
+    subject = subjects(waits)[0]
+    window = waits.windows[0]
+    empty_estimate = waits.oracle.estimate(waits.oracle.zeros(), 0)
+    findings = NumberFindings(subject, empty_estimate, Numbers(empty_estimate, subject.domain.scale), ())
     state = State(START, {"p95": 1.0}, has_values=True)
     watch = number_watch_of(waits, subject, window)
     after, news = number_step(watch, state, Span(window, START, START + 60), findings, ())
-    assert (after.end, after.above, news) == (START + 60, {"p95": 1.0}, [])
+    assert after.end == START + 60
+    assert after.above == {"p95": 1.0}
+    assert news == []
     assert number_step(watch, after, Span(window, START, START + 60), findings, ()) == (after, [])
 
 
@@ -243,11 +262,12 @@ def test_a_range_must_not_have_the_name_of_a_quantile():
 
 def test_attributes_of_numbers_have_counts_too():
     smp = multi("smp", sizes=[4, 16], epsilon=2.0, oracle=["grr", "haar"])
-    rng, tally = np.random.default_rng(8), smp.zeros()
+    rng = np.random.default_rng(8)
+    tally = smp.zeros()
     smp.add(tally, smp.perturb(np.stack([rng.integers(0, 4, 900), rng.integers(0, 16, 900)], axis=1), rng))
     number = smp.estimate(tally, 900)[1]
-    again = estimate_of(smp.attributes[1], number.counts, number.n, number.n_independent)
-    np.testing.assert_array_equal(again.shares, number.shares)
+    repeated_estimate = estimate_of(smp.attributes[1], number.counts, number.n, number.n_independent)
+    np.testing.assert_array_equal(repeated_estimate.shares, number.shares)
 
 
 def test_a_run_repeats_its_alerts():
@@ -259,7 +279,8 @@ def test_a_run_repeats_its_alerts():
 
 def test_the_gauges_of_numbers_are_those_of_the_record():
     waits = query(windows=["1m"])
-    tally, rng = waits.tally(), np.random.default_rng(6)
+    tally = waits.tally()
+    rng = np.random.default_rng(6)
     scale = waits.domains[0].scale
     tally.add(waits.oracle.perturb(scale.positions(rng.lognormal(6.3, 0.8, 5_000)), rng))
     span = Span(waits.windows[0], START, START + 60)

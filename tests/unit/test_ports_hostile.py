@@ -135,7 +135,7 @@ def test_every_request_gets_an_answer_or_a_closed_connection(port, count, monkey
             for start in range(0, count, 50):
                 bad = [corrupt(draw.choice(good_requests), draw) for _ in range(start, min(count, start + 50))]
                 async with asyncio.timeout(120):
-                    answers = await asyncio.gather(*(answer(host, number, one) for one in bad))
+                    answers = await asyncio.gather(*(answer(host, number, request_bytes) for request_bytes in bad))
                 for request, answer_text in zip(bad, answers, strict=True):
                     assert not answer_text or answer_text.startswith(b"HTTP/"), (request, answer_text[:200])
                     assert len(answer_text) <= LARGEST

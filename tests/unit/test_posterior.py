@@ -73,15 +73,15 @@ def noisy(n, s, size, rng):
     return np.unique(np.concatenate([*ends, rng.uniform(0, n, size), rng.uniform(8 * s, 30 * s, size)]))
 
 
-def assert_is_direct(law, s, values, some, split):
+def assert_is_direct(law, s, values, places, split):
     posterior = Posterior(law, s, values)
     direct = Direct(law)
-    expected = np.array([direct.moments(y, s, split) for y in values[some]]).T
-    assert moments(law, s, values[some]).log_density == pytest.approx(expected[0], rel=1e-6, abs=1e-6)
-    assert posterior.mean()[some] == pytest.approx(expected[1], rel=1e-4, abs=1e-290)
+    expected = np.array([direct.moments(y, s, split) for y in values[places]]).T
+    assert moments(law, s, values[places]).log_density == pytest.approx(expected[0], rel=1e-6, abs=1e-6)
+    assert posterior.mean()[places] == pytest.approx(expected[1], rel=1e-4, abs=1e-290)
     # A deviation below a thousandth of a report is rounding.
-    assert np.sqrt(posterior.variance()[some]) == pytest.approx(expected[2], rel=1e-3, abs=1e-6)
-    assert posterior.above(split)[some] == pytest.approx(expected[3], abs=1e-4)
+    assert np.sqrt(posterior.variance()[places]) == pytest.approx(expected[2], rel=1e-3, abs=1e-6)
+    assert posterior.above(split)[places] == pytest.approx(expected[3], abs=1e-4)
 
 
 @pytest.mark.parametrize("s", [0.05, 1.4, 1.6, 25.0, 400.0, 20_000.0])
@@ -89,8 +89,8 @@ def assert_is_direct(law, s, values, some, split):
 def test_it_is_that_of_the_direct_sum(law, s):
     rng = np.random.default_rng(1)
     values = noisy(law.n, s, 2 * DIRECT_VALUES, rng)
-    some = np.linspace(0, len(values) - 1, 30).astype(int)
-    assert_is_direct(law, s, values, some, split=int(rng.integers(0, law.n)))
+    places = np.linspace(0, len(values) - 1, 30).astype(int)
+    assert_is_direct(law, s, values, places, split=int(rng.integers(0, law.n)))
 
 
 EIGHT_MILLION = 8_000_000
@@ -110,8 +110,8 @@ def test_it_is_that_of_the_direct_sum_over_8_million_counts(law, s):
     rng = np.random.default_rng(2)
     values = np.sort(np.concatenate([rng.normal(0, 3 * s, 20_000), noisy(law.n, s, 1_000, rng)]))
     near_n = np.searchsorted(values, law.n - s)
-    some = np.append(rng.integers(0, len(values), 2), near_n)
-    assert_is_direct(law, s, values, some, split=1_000)
+    places = np.append(rng.integers(0, len(values), 2), near_n)
+    assert_is_direct(law, s, values, places, split=1_000)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 300])
@@ -129,8 +129,8 @@ def test_order_holds_across_every_seam(law, s):
     """Counts that are dense near the ends of exact sums (range and middle of a law), and spread elsewhere."""
     rng = np.random.default_rng(4)
     places = np.concatenate([law.turns(s), [0.0, law.n, law.centre], law.centre + s * np.array([-10.0, 10.0])])
-    near = np.concatenate([at + s * rng.normal(0, 8, 600) for at in places])
-    values = np.unique(np.concatenate([near, rng.uniform(-8 * s, law.n + 8 * s, 4_000)]))
+    near_counts = np.concatenate([place + s * rng.normal(0, 8, 600) for place in places])
+    values = np.unique(np.concatenate([near_counts, rng.uniform(-8 * s, law.n + 8 * s, 4_000)]))
     values = np.unique(np.concatenate([values, np.nextafter(values, np.inf)]))
     posterior = Posterior(law, s, values)
     mean = posterior.mean()
@@ -155,14 +155,14 @@ def test_a_rising_curve_rises_between_its_points():
 @pytest.mark.parametrize("s", [STAIRS - 0.01, STAIRS, 80.0])
 def test_it_does_not_matter_how_many_are_asked_at_once(law, s):
     values = noisy(law.n, s, 2 * DIRECT_VALUES, np.random.default_rng(5))
-    few = values[:: len(values) // 50]
-    assert len(few) <= DIRECT_VALUES < len(values)
-    some = np.searchsorted(values, few)
-    many = Posterior(law, s, values)
-    alone = Posterior(law, s, few)
-    assert many.mean()[some] == pytest.approx(alone.mean(), rel=1e-4)
-    assert many.variance()[some] == pytest.approx(alone.variance(), rel=1e-3)
-    assert many.above(3)[some] == pytest.approx(alone.above(3), abs=1e-4)
+    few_values = values[:: len(values) // 50]
+    assert len(few_values) <= DIRECT_VALUES < len(values)
+    places = np.searchsorted(values, few_values)
+    many_posterior = Posterior(law, s, values)
+    alone = Posterior(law, s, few_values)
+    assert many_posterior.mean()[places] == pytest.approx(alone.mean(), rel=1e-4)
+    assert many_posterior.variance()[places] == pytest.approx(alone.variance(), rel=1e-3)
+    assert many_posterior.above(3)[places] == pytest.approx(alone.above(3), abs=1e-4)
 
 
 def test_all_counts_lie_within_the_range_of_the_law():
@@ -180,9 +180,9 @@ def test_the_distribution_of_noisy_counts_is_the_direct_one(law, s):
     rng = np.random.default_rng(6)
     values = np.sort(np.concatenate([noisy(law.n, s, 100, rng), law.centre + s * rng.normal(0, 3, 60)]))
     probabilities = distribution(law, s, values)
-    some = np.searchsorted(values, law.centre + s * np.linspace(-3, 3, 5)).clip(0, len(values) - 1)
-    some = np.concatenate([some, rng.integers(0, len(values), 10), [0, -1]])
+    places = np.searchsorted(values, law.centre + s * np.linspace(-3, 3, 5)).clip(0, len(values) - 1)
+    places = np.concatenate([places, rng.integers(0, len(values), 10), [0, -1]])
     direct = Direct(law)
-    assert probabilities[some] == pytest.approx([direct.below(y, s) for y in values[some]], abs=1e-5)
+    assert probabilities[places] == pytest.approx([direct.below(y, s) for y in values[places]], abs=1e-5)
     assert (np.diff(probabilities) >= 0).all()
     assert 0 <= probabilities[0] <= probabilities[-1] <= 1

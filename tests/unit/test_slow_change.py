@@ -295,12 +295,12 @@ def test_a_block_reads_back_and_damage_is_refused():
     part = Part(300, 300, np.array([300, 0, 1, 2, 3], np.uint16), is_visible=True, is_complete=False)
     data = block_records.encode(Block(START, (part,)))
     read = block_records.decode(data, query)
-    (again,) = read.parts
+    (states_again,) = read.parts
     assert read.known_from == START
-    assert again.n == 300
-    assert again.is_visible is True
-    assert again.is_complete is False
-    np.testing.assert_array_equal(again.counts, part.counts)
+    assert states_again.n == 300
+    assert states_again.is_visible is True
+    assert states_again.is_complete is False
+    np.testing.assert_array_equal(states_again.counts, part.counts)
     for wrong_value in (data[:-1], data + b"x", b"", b"{}\n", data.replace(b'"version":1', b'"version":9')):
         with pytest.raises(ReportError, match="block"):
             block_records.decode(wrong_value, query)

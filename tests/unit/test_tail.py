@@ -7,6 +7,7 @@ import json
 import re
 import unicodedata
 from dataclasses import replace
+from itertools import chain, product
 
 import numpy as np
 import orjson
@@ -81,7 +82,8 @@ def snapshot_of(query, counts, seed=1):
 def records(query, counts, *, end=10, final=True, window=0, seed=1):
     kind = query.windows[window]
     span = Span(kind, START + end - kind.size if kind.size else START, START + end)
-    total, through = snapshot_of(query, counts, seed), None if final else span.end
+    total = snapshot_of(query, counts, seed)
+    through = None if final else span.end
     return [orjson.loads(value) for _, value in build(query, span, total, through=through).records]
 
 
@@ -137,7 +139,9 @@ def test_a_summary_has_the_numbers_of_the_record():
     assert [row.value for row in summary.rows if row.frequent] == [
         hit["value"] for hit in record["hitters"]["norm_sub"]
     ]
-    assert (summary.n, summary.sigma, summary.detectable) == (record["n"], record["sigma"], record["detectable"])
+    assert summary.n == record["n"]
+    assert summary.sigma == record["sigma"]
+    assert summary.detectable == record["detectable"]
 
 
 def test_a_line_has_each_share_with_its_interval():
@@ -147,7 +151,8 @@ def test_a_line_has_each_share_with_its_interval():
     assert level == 1 - 0.05 * 2 / len(VALUES)
     assert output.endswith("; 97.5% intervals")
     for row, own in zip(listed, summary.rows, strict=False):
-        assert (row.low < own.low, row.high > own.high) == (True, True)
+        assert row.low < own.low
+        assert row.high > own.high
         assert f"{row.name} {100 * row.amount:.{row.digits}f}% (" in output
         assert f"{100 * row.low:.{row.digits}f}% to {100 * row.high:.{row.digits}f}%)" in output
         assert 10 <= round(50 * (row.high - row.low) * 10**row.digits) < 100  # two digits of the error
@@ -167,10 +172,10 @@ def test_flags_are_words():
 def test_every_attribute_has_its_summary():
     query = page_query(attributes={"age": 5, "sex": ["f", "m"]}, solution="smp")
     records_of = records(query, (500, 300, 100, 60, 40))
-    summaries = [summary for record in records_of for summary in read_record(record)]
+    summaries = [*chain.from_iterable(read_record(record) for record in records_of)]
     assert [str(summary.heading) for summary in summaries] == ["visits, age 10s", "visits, sex 10s"]
     overview = Overview()
-    assert [summary for record in records_of for summary in overview.add_record(record)] == summaries
+    assert [*chain.from_iterable(overview.add_record(record) for record in records_of)] == summaries
     assert len(overview.tracks) == 2
 
 
@@ -193,10 +198,10 @@ def test_the_order_of_records_does_not_matter():
 
 def test_a_provisional_record_is_shown_until_there_is_a_final_one():
     overview = Overview()
-    few, more = (one_record(VISITS, counts, final=False) for counts in ((600, 200, 100, 100), MANY))
-    assert [summary.n for summary in overview.add_record(few)] == [1000]
+    few_records, more = (one_record(VISITS, counts, final=False) for counts in ((600, 200, 100, 100), MANY))
+    assert [summary.n for summary in overview.add_record(few_records)] == [1000]
     assert [summary.n for summary in overview.add_record(more)] == [10_000]
-    assert overview.add_record(few) == []
+    assert overview.add_record(few_records) == []
     assert overview.add_record(one_record(VISITS, MANY))[0].final
     assert overview.add_record(one_record(VISITS, MANY, end=20, final=False)) == []
 
@@ -205,23 +210,25 @@ def test_the_shortest_window_is_shown_unless_one_is_requested():
     query = page_query(windows=["all", "1m/10s", "10s"])
     records = [one_record(query, MANY, window=number, end=60) for number in range(3)]
     for order in itertools.permutations(records):
-        overview, long = Overview(), Overview(window=Window("hopping", 60, 10))
+        overview = Overview()
+        long_overview = Overview(window=Window("hopping", 60, 10))
         for record in order:
             overview.add_record(record)
-            long.add_record(record)
+            long_overview.add_record(record)
         assert [str(summary.heading) for summary in newest_summaries(overview).values()] == ["visits 10s"]
-        assert [str(summary.heading) for summary in newest_summaries(long).values()] == ["visits 1m/10s"]
+        assert [str(summary.heading) for summary in newest_summaries(long_overview).values()] == ["visits 1m/10s"]
 
 
 def test_a_new_definition_replaces_the_old_one():
-    old, new = VISITS, page_query(epsilon=1.0)
+    old_visits = VISITS
+    new_query = page_query(epsilon=1.0)
     overview = Overview()
-    overview.add_record(one_record(old, MANY, end=20))
-    assert overview.add_record(one_record(new, MANY, end=10)) == []
-    assert overview.add_record(one_record(new, MANY, end=30))
-    assert overview.add_record(one_record(old, MANY, end=25)) == []
+    overview.add_record(one_record(old_visits, MANY, end=20))
+    assert overview.add_record(one_record(new_query, MANY, end=10)) == []
+    assert overview.add_record(one_record(new_query, MANY, end=30))
+    assert overview.add_record(one_record(old_visits, MANY, end=25)) == []
     (track,) = overview.tracks.values()
-    assert track.newest.heading.digest == new.digest.hex()
+    assert track.newest.heading.digest == new_query.digest.hex()
     assert len(track.finals) == 1
 
 
@@ -427,20 +434,20 @@ def test_wide_names_stay_different_and_cost_no_number(width):
     """A Chinese character fills two columns."""
     names = [f"{'東京都新宿区西新宿二丁目の庁舎' * 3}{end}" for end in "甲乙丙戊"]
     query = page_query(domain=names)
-    one, two = Overview(), Overview()
-    for overview in (one, two):
+    first_overview, two = Overview(), Overview()
+    for overview in (first_overview, two):
         overview.add_record(one_record(query, MANY))
         for message in alert_messages(query, MANY, (1000, 7000, 1500, 500)):
             overview.add_alert(message)
     two.add_record(one_record(page_query("others", domain=names), MANY))
-    for overview in (one, two):
+    for overview in (first_overview, two):
         lines = text_of(overview, width=width, height=24).splitlines()
         assert len(lines) <= 24
         assert all(cell_len(line) <= width for line in lines)
-    summary, alerts = text_of(one, width=width).split("alerts\n")
+    summary, alerts = text_of(first_overview, width=width).split("alerts\n")
     rows = [row for row in summary.splitlines() if "東京" in row]
     assert [next(end for end in "甲乙丙戊" if end in row) for row in rows] == [*"甲乙丙戊"]
-    assert len(alerts.splitlines()) == len(one.notices)
+    assert len(alerts.splitlines()) == len(first_overview.notices)
     assert all(row.count("%") == 4 and "\N{HORIZONTAL ELLIPSIS}" not in row for row in rows)
     rows = [row for row in text_of(two, width=width).splitlines() if row.startswith(("1 visits", "2 others"))]
     assert all("甲 " in row and row.endswith("%)") for row in rows), rows
@@ -468,7 +475,7 @@ def test_one_key_leads_to_each_page(eleven):
         lines = text_of(eleven, now=START + 15, pages=pages, width=80, height=24).splitlines()
         assert len(lines) <= 24
         assert name in lines[0]
-        assert not any(other in line for line in lines for other in NAMES if other != name)
+        assert not any(other_name in line for line, other_name in product(lines, NAMES) if other_name != name)
         pages.press("0", eleven.names, 19)
         assert pages.name is None
     pages.press("!", eleven.names, 19)
@@ -498,12 +505,12 @@ def broken_messages(message):
                 yield from paths(node[key], (*at, key))
 
     for path in paths(message):
-        for wrong in (None, "x", -1, [], {}, 1e300):
+        for wrong_value in (None, "x", -1, [], {}, 1e300):
             bad = copy.deepcopy(message)
             inner = bad
             for key in path[:-1]:
                 inner = inner[key]
-            inner[path[-1]] = wrong
+            inner[path[-1]] = wrong_value
             yield bad
         without = copy.deepcopy(message)
         inner = without
@@ -516,10 +523,10 @@ def broken_messages(message):
 def test_invalid_records_and_alerts_are_skipped(capsys):
     overview, lines = Overview(), Lines()
     (alert, *_) = alert_messages(VISITS, MANY)
-    for bad in broken_messages(one_record(VISITS, MANY)):
-        lines.show(overview, *take(overview, News([bad], [])))
-    for bad in broken_messages(alert):
-        lines.show(overview, *take(overview, News([], [bad])))
+    for message in broken_messages(one_record(VISITS, MANY)):
+        lines.show(overview, *take(overview, News([message], [])))
+    for message in broken_messages(alert):
+        lines.show(overview, *take(overview, News([], [message])))
     for strange in ({}, {"window": {}}, {"attributes": [1]}):
         lines.show(overview, *take(overview, News([strange], [strange])))
         with pytest.raises(ReportError):
@@ -586,7 +593,7 @@ def test_an_empty_value_is_visible(capsys):
     record["values"][:2] = "", "   "
     overview = Overview()
     hitters = {"a": "", "b": "   "}
-    for row in (row for rows in record["hitters"].values() for row in rows):
+    for row in (row for row in chain.from_iterable(record["hitters"].values())):
         row["value"] = hitters.get(row["value"], row["value"])
     Lines(10).show(overview, *take(overview, News([record], [])))
     for text in (capsys.readouterr().out, text_of(overview)):
@@ -660,9 +667,9 @@ def test_a_sparkline_is_scaled_from_zero_to_the_largest():
 
 
 def test_wrong_options_are_usage_errors(capsys):
-    for wrong in (["--window", "10"], ["--top", "-1"], ["--last", "x"], ["--kafka", "nowhere"]):
+    for wrong_value in (["--window", "10"], ["--top", "-1"], ["--last", "x"], ["--kafka", "nowhere"]):
         with pytest.raises(SystemExit) as error_info:
-            tail.main(wrong)
+            tail.main(wrong_value)
         assert error_info.value.code == 2
         assert "hubbub tail: error:" in capsys.readouterr().err
 
@@ -693,7 +700,7 @@ def test_the_overview_shows_the_total_or_one_group():
     records = [value for _, _, value in boards.GroupCrowd(boards.SCREENS).next()]
     for group, n in ((None, 15_000), ("ios", 9_000), ("(none)", 0)):
         overview = overviews.Overview(group=group)
-        assert [summary.n for record in records for summary in overview.add_record(record)] == [n]
+        assert [summary.n for summary in chain.from_iterable(overview.add_record(record) for record in records)] == [n]
 
 
 def test_lines_of_json_are_about_the_total_or_one_group():
@@ -707,7 +714,8 @@ def test_lines_of_json_are_about_the_total_or_one_group():
 def test_a_line_promises_a_search_only_if_such_windows_are_searched():
     crowd = StringCrowd(HOUR * 400_000, clients=20_000)
     records = [value for topic, key, value in crowd.next() if topic == "estimates" and not is_maps(key)]
-    blank, overview = overviews.Overview(), overviews.Overview()
+    blank = overviews.Overview()
+    overview = overviews.Overview()
     for _, key, value in boards.definition_messages({"crashes": CRASHES}):
         overview.define(key, value, 0)
     texts = {}
