@@ -105,6 +105,7 @@ def _show(options: argparse.Namespace) -> None:
 
 def _addresses() -> Iterator[str]:
     port = os.environ.get("HUBBUB_HEALTH_PORT") or os.environ.get("HUBBUB_PORT")
+    # A process with a certificate answers in HTTPS only, and nothing here knows whether it has one.
     for number, scheme in product([port] if port else PORTS, ("http", "https")):
         yield f"{scheme}://127.0.0.1:{number}"
 

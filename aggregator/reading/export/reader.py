@@ -144,6 +144,7 @@ def _no_difference(pair: tuple[Any, Any], *, are_groups: bool) -> str:
 
 def table(records: list[Record]) -> "DataFrame":
     """Return the rows of records, with the same columns for any records."""
+    # Here, since CSV and JSON lines do not need this large package.
     import polars as pl
 
     return pl.DataFrame(column_lists(records), schema=columns(records))
