@@ -1,14 +1,13 @@
 """Frames, the messages that carry reports, in their binary and their JSON form."""
 
+from oracles.errors import FrameError
+from oracles.frame.checks import MAX_GROUP, NONE
 from oracles.frame.frame import (
     HEADER_SIZE,
     MAGIC,
     MAX_FRAME,
-    MAX_GROUP,
-    NONE,
     TICK,
     Frame,
-    FrameError,
     Header,
     blank,
     decode,

@@ -21,27 +21,6 @@ from oracles.types import Reports
 if TYPE_CHECKING:
     from oracles.query.groups import Groups
 
-__all__ = [
-    "HEADER_SIZE",
-    "MAGIC",
-    "MAX_FRAME",
-    "MAX_GROUP",
-    "NONE",
-    "TICK",
-    "Frame",
-    "FrameError",
-    "Header",
-    "blank",
-    "decode",
-    "encode",
-    "encode_json",
-    "frames",
-    "header",
-    "partition_of",
-    "split",
-    "with_id",
-]
-
 MAX_FRAME = 1 << 20
 """Bytes of the longest frame that is read, by default."""
 
