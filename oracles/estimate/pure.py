@@ -46,6 +46,9 @@ class Pure:
         It is exact for independent values and for values that exclude each other. If a value leaves others less
         room, the law is wider than the truth.
         """
+        # A report that supports one value supports the set once or not at all.
+        if self.supports_one:
+            return 1, self.p + (values - 1) * self.q, values * self.q
         return values, self.p, self.q
 
     def clumped(self, positions: Ints, n: int) -> bool:

@@ -89,9 +89,6 @@ class Grr(Oracle):
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
         return self.report_bytes(rng.choice(targets, count))
 
-    def set_law(self, values: int) -> tuple[int, float, float]:
-        return 1, self.p + (values - 1) * self.q, values * self.q
-
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set, which acts as one value with p + (M - 1) q and M q."""
         return set_as_value(self, n, values, share)

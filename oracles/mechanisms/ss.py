@@ -92,15 +92,6 @@ class Ss(Oracle):
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
         return forged_sets(self.size, self.members, targets, count, source(rng))
 
-    def set_law(self, values: int) -> tuple[int, float, float] | None:
-        """Return the law of a set if m is 1: then a subset is a value.
-
-        With a larger m, each value in a subset leaves less room for the others.
-        """
-        if not self.supports_one:
-            return super().set_law(values)
-        return 1, self.p + (values - 1) * self.q, values * self.q
-
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. Every report holds exactly m ones, so the errors of values are dependent."""
         d = self.size

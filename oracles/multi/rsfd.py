@@ -77,11 +77,6 @@ class Hidden(Pure):
     def supports_one(self) -> bool:
         return self.encoder.supports_one
 
-    def set_law(self, values: int) -> tuple[int, float, float] | None:
-        if not self.supports_one:
-            return super().set_law(values)
-        return 1, self.p + (values - 1) * self.q, values * self.q
-
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. For oue_r it is an upper bound: bits of a one-hot fake correlate negatively."""
         if self.supports_one:
