@@ -31,6 +31,7 @@ def check(subject: Oracle | Slots | Method, seed: int = 0) -> None:
 
     The oracle of unknown strings is one too.
 
+    >>> from oracles import oracle
     >>> check(oracle("olh", epsilon=1.0, size=20))
     >>> from oracles.consistency import METHODS
     >>> check(METHODS["norm_sub"])
