@@ -47,7 +47,7 @@ def add_oracle(tree):
 
 def add_method(tree):
     (row,) = section("Adding a method")
-    insert(tree / "oracles" / "consistency.py", '    Method("zero"', f"    {row.strip()},\n")
+    insert(tree / "oracles" / "consistency" / "table.py", '    Method("zero"', f"    {row.strip()},\n")
 
 
 def add_metric(tree):
@@ -58,9 +58,11 @@ def add_metric(tree):
 
 def add_route(tree):
     answer, row, page = section("Adding an endpoint")
-    append(tree / "aggregator" / "board" / "query_list.py", answer)
+    append(tree / "aggregator" / "board" / "answers" / "query_list.py", answer)
     insert(
-        tree / "aggregator" / "board" / "route.py", '    Route(\n        PREFIX + "/alerts"', f"    {row.strip()},\n"
+        tree / "aggregator" / "board" / "server" / "route.py",
+        '    Route(\n        PREFIX + "/alerts"',
+        f"    {row.strip()},\n",
     )
     append(tree / "docs" / "board-api.md", page)
 
