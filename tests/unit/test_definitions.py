@@ -263,9 +263,11 @@ def test_a_definition_names_the_oracles_of_adaptive(monkeypatch):
     earlier_query = read([record]).active["profile"]
     assert earlier_query.oracle_names == ("grr", "oue")
     assert json.loads(record.value)["definition"]["oracle"] == ["grr", "oue"]
-    monkeypatch.setattr(
-        "oracles.multi._encoder", lambda name, *more: encoder_of("hr" if name == "adaptive" else name, *more)
-    )
+
+    def other_rule(name, *arguments, **settings):
+        return encoder_of("hr" if name == "adaptive" else name, *arguments, **settings)
+
+    monkeypatch.setattr("oracles.multi._encoder", other_rule)
     later_version = read([record])
     assert not later_version.unreadable
     assert later_version.active["profile"].digest == earlier_query.digest
