@@ -15,7 +15,7 @@ from aggregator.records.number_columns import by_name, floats
 from aggregator.records.number_rows import ScaleRow, check_fields, numbers_of
 from aggregator.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
-from aggregator.records.subject import PARTIAL_GROUPS
+from aggregator.records.words import WITHHELD
 from hubbub.http.schema import Attribute, Count, Digest, Known, Name, Time, read
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
@@ -30,21 +30,6 @@ _MANY = 64
 """Most flags of a record."""
 OLDEST = 2
 """The oldest version of records that can be read."""
-WITHHELD = {
-    "small": "withheld: fewer reports than the query's crowd",
-    "held": "withheld: held back with a neighbour that holds fewer reports than the query's crowd",
-}
-"""The flags of records without values, and their reasons in words."""
-FLAGS = {
-    "partial": "the definition changed within",
-    "incomplete": "reports were lost",
-    "skewed": "forged reports suspected",
-    "ids_overflow": "duplicates possible",
-    "cut": "only the largest shares",
-    "prior_rejected": "the prior does not suit",
-    PARTIAL_GROUPS: "lacks groups with fewer reports than the query's crowd",
-}
-"""The other flags of records, in words."""
 _OTHER = ("oracle", "hitters", "sets", "quality", "numbers", "weighted", "discover", "level")
 _NO_VALUES: dict[str, Any] = {
     **dict.fromkeys(("sigma", "significance", "detectable")),

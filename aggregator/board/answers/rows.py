@@ -9,12 +9,13 @@ import numpy as np
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
-from aggregator.records.decoder import WITHHELD, Record
+from aggregator.records.decoder import Record
 from aggregator.records.list_intervals import ListedIntervals, intervals
 from aggregator.records.number_answers import Measure
 from aggregator.records.rows import HitterRow, Indication, Ranks
 from aggregator.records.status import State
 from aggregator.records.subject import PARTIAL_GROUPS
+from aggregator.records.words import WITHHELD
 from hubbub.http.schema import Chance, Count, Known, Time
 from oracles.consistency import UNBIASED
 from oracles.types import Floats

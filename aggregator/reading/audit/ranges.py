@@ -9,10 +9,11 @@ from operator import itemgetter
 from typing import NamedTuple, cast, get_args
 
 from aggregator.merging.marks import spans
-from aggregator.records.decoder import WITHHELD, decode
+from aggregator.records.decoder import decode
 from aggregator.records.group_fields import value_in_key
 from aggregator.records.rows import Kind
 from aggregator.records.span import Span
+from aggregator.records.words import WITHHELD
 from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
 from oracles.query.groups import NO_GROUP
