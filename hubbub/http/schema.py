@@ -63,15 +63,15 @@ def read(kind: type[_Value], data: Any) -> _Value:
     return value
 
 
-def _reader(kind: Any) -> _Reader:
+def reader(kind: Any) -> _Reader:
     """Return the function that reads a type. Each class has one, because a record may have thousands of values."""
     origin = get_origin(kind)
     arguments = get_args(kind)
     if origin is Annotated:
-        return _bounded_reader(_reader(arguments[0]), arguments[1])
+        return _bounded_reader(reader(arguments[0]), arguments[1])
     if origin in _UNIONS:
-        reader = _reader(next(argument for argument in arguments if argument is not NoneType))
-        return lambda data, place: None if data is None else reader(data, place)
+        read_value = reader(next(argument for argument in arguments if argument is not NoneType))
+        return lambda data, place: None if data is None else read_value(data, place)
 
     if isinstance(kind, type) and is_dataclass(kind):
         return _class_reader(kind)
@@ -84,7 +84,7 @@ def _reader(kind: Any) -> _Reader:
 
 @cache
 def _class_reader(kind: Any) -> _Reader:
-    readers = {json_name(name): _reader(hint) for name, hint in _members(kind).items()}
+    readers = {json_name(name): reader(hint) for name, hint in _members(kind).items()}
     names = {json_name(name): name for name in _members(kind)}
 
     def read_members(data: Any, place: str) -> Any:
@@ -106,7 +106,7 @@ def json_name(name: str) -> str:
 
 
 def _list_reader(kind: Any) -> _Reader:
-    reader = _reader(kind)
+    read_item = reader(kind)
 
     def read_list(data: Any, place: str) -> list[Any]:
         _check(isinstance(data, list), place, "a list")
@@ -114,7 +114,7 @@ def _list_reader(kind: Any) -> _Reader:
         if kind is str:
             _check(set(map(type, data)) <= {str}, place, "a list of texts")
             return list(data)
-        return [reader(item, place) for item in data]
+        return [read_item(item, place) for item in data]
 
     return read_list
 
