@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.records import documents
 from aggregator.records.digits import all_rounded, rounded
 from aggregator.records.findings import PopulationShares
 from aggregator.records.number_columns import by_name, floats
+from hubbub.http.schema import Schema
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
 from oracles.query.groups import NO_GROUP, Groups
@@ -15,6 +17,19 @@ from oracles.query.settings import NAME
 from oracles.types import Ints
 
 _COLUMNS = ("stderr", "low", "high")
+WEIGHTED: Schema = {
+    "type": "object",
+    "properties": {
+        "shares": documents.SHARES,
+        "stderr": documents.listed(documents.POSITIVE),
+        "low": documents.listed(documents.CHANCE),
+        "high": documents.listed(documents.CHANCE),
+        "n_effective": {"type": "number", "minimum": 0},
+        "weight": {"type": "number", "exclusiveMinimum": 0, "maximum": 1.000001},
+    },
+    "required": ["shares", "stderr", "low", "high", "n_effective", "weight"],
+    "additionalProperties": False,
+}
 _KEY_PART = re.compile(rf"g:{NAME.pattern}=({NAME.pattern}|{re.escape(NO_GROUP)})")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from aggregator.records import documents
 from aggregator.records.digits import rounded
 from aggregator.records.findings import NameResult
 from hubbub.http.schema import Count, Known, Time, read
@@ -35,6 +36,18 @@ class DiscoverRow:
     """The smallest share that a search of the window finds with probability 0.9."""
 
 
+_TEXTS = documents.listed({"type": "string"})
+_COUNTS = documents.listed(documents.COUNT)
+DISCOVER = documents.written(
+    DiscoverRow,
+    {
+        "levels": _COUNTS,
+        "names_n": _COUNTS,
+        "ambiguous": _TEXTS,
+        "first_seen": {"type": "object", "additionalProperties": documents.COUNT},
+        "smallest": documents.CHANCE,
+    },
+)
 MAPS_END = b"|m"
 """The end of the key of a record of maps. The rest is the key of its final."""
 _CELL = np.dtype("<u4")

@@ -11,13 +11,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from aggregator.records import documents
 from aggregator.records.digits import all_rounded, digits_of, rounded
-from hubbub.http.schema import Chance, Count, Known, read
+from hubbub.http.schema import Chance, Count, Known, read, schema
 from oracles.consistency import NORM_SUB
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate.pure import Pure
 from oracles.mechanisms.haar import LEAST_BITS
-from oracles.numbers import LOG, Numbers, Quantity, Scale
+from oracles.numbers import LINEAR, LOG, Numbers, Quantity, Scale
 from oracles.numbers.tree import Tree, TreeEstimate
 from oracles.query.domain import Domain, Ranges
 from oracles.types import Floats
@@ -83,6 +84,33 @@ class NamedRow:
 
     quantiles: dict[str, Any]
     ranges: dict[str, Any]
+
+
+_QUANTITY = schema(QuantityRow)
+_COUNTED = documents.listed(documents.COUNT)
+_RANGE = documents.written(
+    RangeRow, {"from": {"type": "number"}, "to": {"type": "number"}, "stderr": documents.POSITIVE}
+)
+DISTRIBUTION = documents.written(
+    ScaleRow,
+    {
+        "scale": {"enum": [LINEAR, LOG]},
+        "unit": {"type": ["string", "null"], "maxLength": 16},
+        "resolution": documents.POSITIVE,
+        "levels": _COUNTED,
+        "quantiles": {"type": "object", "additionalProperties": _QUANTITY},
+        "ranges": documents.by_name(_RANGE),
+        "histogram": documents.written(
+            HistogramRow,
+            {
+                "edges": documents.listed({"type": "number"}),
+                "stderr": documents.listed(documents.POSITIVE),
+                "low": documents.listed(documents.CHANCE),
+                "high": documents.listed(documents.CHANCE),
+            },
+        ),
+    },
+)
 
 
 def number_fields(numbers: Numbers, domain: Domain, quantiles: tuple[float, ...], ranges: Ranges) -> dict[str, Any]:

@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from aggregator.records import documents
 from aggregator.records.span import Span
-from hubbub.http.schema import Chance, Count, Time
+from aggregator.records.words import FLAGS, WITHHELD
+from hubbub.http.schema import Chance, Count, Name, Schema, Time
 from oracles.errors import ReportError
 from oracles.query.settings import Window
 
+MOST_FLAGS = 64
+"""Most flags of a record."""
 Indication = Annotated[
     float | None,
     {"minimum": 0, "maximum": 1, "description": "An indication: the chance to exceed the threshold, if the prior fits"},
@@ -71,6 +75,107 @@ class WindowRow:
     def of(cls, span: Span) -> "WindowRow":
         window, start, end = span
         return cls(kind=window.kind, start=start, end=end, size=window.size, step=window.step)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OracleRow:
+    """The randomisation of the reports, and the epsilon that protects them."""
+
+    name: Name
+    p: float
+    q: float
+    epsilon: float
+    record_epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QualityRow:
+    """The flags of a window. Readers show the other members of `quality` as they are."""
+
+    flags: Annotated[list[Name], {"maxItems": MOST_FLAGS}]
+
+
+HITTER = documents.written(
+    HitterRow,
+    {
+        "value": documents.VALUE,
+        "p_value": {"type": "number", "minimum": 0, "maximum": 1},
+        "ranks": {
+            "type": "array",
+            "prefixItems": [{"type": "integer", "minimum": 1}, {"type": "integer", "minimum": 1}],
+            "items": False,
+            "minItems": 2,
+        },
+    },
+)
+ORACLE = documents.written(
+    OracleRow,
+    {
+        "name": {"enum": documents.ORACLE_NAMES},
+        "p": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "q": {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
+        "epsilon": {"type": "number", "exclusiveMinimum": 0, "maximum": 16},
+        "record_epsilon": {"type": "number", "exclusiveMinimum": 0},
+    },
+)
+SET: Schema = {
+    **documents.by_name(documents.NUMBER, {"anyOf": [{"enum": ["share", "stderr", "low", "high"]}, documents.METHOD]}),
+    "properties": {
+        "share": documents.NUMBER,
+        "stderr": documents.POSITIVE,
+        "low": documents.CHANCE,
+        "high": documents.CHANCE,
+    },
+    "required": ["share", "stderr", "low", "high"],
+}
+QUALITY: Schema = {
+    "type": "object",
+    "properties": {
+        "sum": documents.NUMBER,
+        "prior_rejected": {"type": "boolean"},
+        "risk": documents.by_name(documents.NUMBER, documents.METHOD),
+        "flags": {"type": "array", "uniqueItems": True, "items": {"enum": [*FLAGS, *WITHHELD]}},
+        "prior": {
+            "type": "object",
+            "properties": {
+                "family": {"enum": ["power_law", "gaussian", "laplace", "poisson"]},
+                "parameters": {"type": "object", "additionalProperties": {"type": "number"}},
+                "kolmogorov_smirnov": {"type": "number", "minimum": 0, "maximum": 1},
+                "note": {"type": ["string", "null"]},
+            },
+            "required": ["family", "parameters", "kolmogorov_smirnov", "note"],
+            "additionalProperties": False,
+        },
+        "expected": documents.by_name(
+            {
+                "type": "object",
+                "properties": {"precision": documents.CHANCE, "recall": documents.CHANCE},
+                "required": ["precision", "recall"],
+                "additionalProperties": False,
+            },
+            documents.METHOD,
+        ),
+    },
+    "required": ["sum", "prior_rejected", "risk", "flags"],
+    "dependentRequired": {"expected": ["prior"]},
+    "additionalProperties": False,
+}
+_WINDOW_MEMBERS: dict[str, Schema] = {
+    "start": {"type": "integer"},
+    "end": {"type": "integer"},
+    "size": documents.COUNT,
+    "step": documents.COUNT,
+}
+_WINDOW_RULE: Schema = {
+    "if": {"properties": {"kind": {"const": "all"}}},
+    "then": {"properties": {"size": {"const": 0}, "step": {"const": 0}}},
+    "else": {"properties": {"size": {"minimum": 1}, "step": {"minimum": 1}}},
+}
+FINAL_WINDOW = {**documents.written(WindowRow, {**_WINDOW_MEMBERS}), **_WINDOW_RULE}
+WINDOW = {
+    **documents.written(WindowRow, {"through": {"type": "integer"}, **_WINDOW_MEMBERS}, optional=("through",)),
+    **_WINDOW_RULE,
+}
 
 
 _FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
