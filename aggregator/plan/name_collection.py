@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.records.decoder import Record, decode
+from aggregator.records.decoder import decode
 from aggregator.records.maps_key import is_maps
 from aggregator.records.name_list import names_of
+from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 
 

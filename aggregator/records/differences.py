@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.records.decoder import Record
 from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.list_intervals import estimate_of
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
+from aggregator.records.record import Record
 from hubbub.http.schema import Chance, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate

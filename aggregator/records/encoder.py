@@ -26,6 +26,7 @@ from aggregator.records.findings import (
 from aggregator.records.group_fields import group_field, key_part, weighted_field
 from aggregator.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.records.number_rows import number_fields
+from aggregator.records.record import VERSION
 from aggregator.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
@@ -36,7 +37,6 @@ from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain
 
-VERSION = 3
 PROVISIONAL = "p"
 """The end of the key of a provisional record."""
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.records.decoder import Record
 from aggregator.records.digits import all_rounded
 from aggregator.records.name_list import names_of
+from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure
 from oracles.estimate.intervals import LEVEL, listed_level
@@ -61,7 +61,7 @@ def first(record: Record, count: int) -> ListedIntervals:
 
 def estimate_of(record: Record, size: int) -> Estimate:
     """Return the worker's estimate of the published values, of a domain with `size` values."""
-    oracle = Pure(record.oracle, size, Fraction(record.p), Fraction(record.q))
+    oracle = Pure(record.oracle.name, size, Fraction(record.oracle.p), Fraction(record.oracle.q))
     lowest, highest = -oracle.q / oracle.gap, (1.0 - oracle.q) / oracle.gap  # no count is below 0 or above n
     shares = np.clip(record.shares[UNBIASED], lowest, highest)
     return Estimate(shares, record.n, oracle, record.n_independent, _population(record, oracle))

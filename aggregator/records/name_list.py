@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from aggregator.records.decoder import Record
+from aggregator.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)

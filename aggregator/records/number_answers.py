@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from aggregator.records.decoder import Record
 from aggregator.records.number_rows import QuantityRow, RangeRow, quantity_row, range_fields
+from aggregator.records.record import Record
 from hubbub.http.schema import Known, read
 from oracles.numbers import LOG, Numbers, Scale
 from oracles.query.settings import quantile_name, quantile_of

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import orjson
 
-from aggregator.records.decoder import Record
 from aggregator.records.name_rows import decode_maps
+from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps
 from oracles.estimate.intervals import LEVEL
@@ -28,18 +28,17 @@ def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
     A text that no map tells apart from the listed names has NaN.
     """
     places = {name: place for place, name in enumerate(record.values)}
-    fields = record.rest()
+    levels = record.member("level")
     rows: dict[str, tuple[float, ...]] = {}
     for text in texts:
         name = maps.strings.coding.name(text)
         if (place := places.get(name)) is not None:
-            columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, fields["level"])
+            columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, levels)
             rows[name] = tuple(float(column[place]) for column in columns)
         else:
             answer = maps.ask(text, record.values)
             rows[name] = answer.share, answer.stderr, answer.low, answer.high, LEVEL
     share, stderr, low, high, level = np.array(list(rows.values()), np.float64).reshape(-1, 5).T
-    fields["level"] = level.tolist()
     return replace(
         record,
         values=tuple(rows),
@@ -47,5 +46,5 @@ def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
         stderr=stderr,
         low=low,
         high=high,
-        other=orjson.dumps(fields),
+        level_json=orjson.dumps(level.tolist()),
     )

@@ -24,8 +24,8 @@ from aggregator.reading.tail.overview import HISTORY
 from aggregator.reading.tail.pages import KEYS, Pages
 from aggregator.reading.tail.summary import Notice, Summary, notice_lines
 from aggregator.reading.tail.table import Screen, page
-from aggregator.records import decoder
 from aggregator.records.alert import decode
+from aggregator.records.decoder import decode as decode_record
 from aggregator.records.maps_key import is_maps
 from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
@@ -51,7 +51,7 @@ class Overview(overviews.Overview):
 
 
 def read_record(message):
-    return [Summary.of(decoder.decode(orjson.dumps(message)))]
+    return [Summary.of(decode_record(orjson.dumps(message)))]
 
 
 def read_alert(message):
@@ -720,7 +720,7 @@ def test_a_line_promises_a_search_only_if_such_windows_are_searched():
         overview.define(key, value, 0)
     texts = {}
     for value in records:
-        window = decoder.decode(value).span.window
+        window = decode_record(value).span.window
         for one, state in ((blank, "unknown"), (overview, "known")):
             one.window = window
             (summary,) = one.add_record(value)

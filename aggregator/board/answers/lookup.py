@@ -7,8 +7,8 @@ from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store, Windows
-from aggregator.records.decoder import Record
 from aggregator.records.number_answers import is_answer
+from aggregator.records.record import Record
 from aggregator.records.subject import subjects
 from hubbub.http.problem import Problem
 from hubbub.texts import few

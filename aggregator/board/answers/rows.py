@@ -9,9 +9,9 @@ import numpy as np
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
-from aggregator.records.decoder import Record
 from aggregator.records.list_intervals import ListedIntervals, intervals
 from aggregator.records.number_answers import Measure
+from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, Indication, Ranks
 from aggregator.records.status import State
 from aggregator.records.subject import PARTIAL_GROUPS

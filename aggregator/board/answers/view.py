@@ -12,7 +12,7 @@ import numpy as np
 
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.store.entry import Entry
-from aggregator.records.decoder import Record
+from aggregator.records.record import Record
 from aggregator.records.subject import Subject, subjects
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Estimate

@@ -11,9 +11,9 @@ from prometheus_client.registry import Collector
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store
 from aggregator.process.freshness import Freshness, NewestFinal
-from aggregator.records.decoder import Record
 from aggregator.records.list_intervals import intervals
 from aggregator.records.number_answers import NumberAnswers
+from aggregator.records.record import Record
 from aggregator.records.span import shortest_expected_age
 from hubbub.command.metrics import MetricRow, MetricTable
 from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from aggregator.records.decoder import Record
+from aggregator.records.record import Record
 from aggregator.records.rows import RefusedRow
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects

@@ -14,7 +14,7 @@ import orjson
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.reader import table
 from aggregator.reading.export.table import columns, record_filter, rows
-from aggregator.records.decoder import Record
+from aggregator.records.record import Record
 from aggregator.records.rows import cell
 from hubbub.command.options import add_kafka, parser_of, run
 from hubbub.kafka.settings import Kafka

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import Any
 
 from aggregator.reading.tail.notation import label
-from aggregator.records.decoder import Record, decode
+from aggregator.records.decoder import decode
 from aggregator.records.name_rows import MAPS_END
+from aggregator.records.record import Record
 from aggregator.records.string_answers import maps_of, record_of
 from aggregator.records.words import WITHHELD
 from hubbub.definitions import formats_record

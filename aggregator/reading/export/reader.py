@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.table import column_lists, columns, record_filter
-from aggregator.records.decoder import Record
 from aggregator.records.differences import differences
+from aggregator.records.record import Record
 from hubbub.kafka.settings import PREFIX, Kafka
 from oracles.errors import ParameterError, extra
 

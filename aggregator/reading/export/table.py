@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aggregator.records.decoder import Record
 from aggregator.records.list_intervals import first
 from aggregator.records.name_rows import DiscoverRow
 from aggregator.records.number_answers import NumberAnswers
+from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 

@@ -9,7 +9,7 @@ from aggregator.board.answers.rows import GroupAnswerRow, PointRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
-from aggregator.records.decoder import Record
+from aggregator.records.record import Record
 
 
 class Kind(Protocol):

@@ -13,9 +13,9 @@ from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
-from aggregator.records.decoder import Record
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.records.number_rows import HistogramRow
+from aggregator.records.record import Record
 from hubbub.http.schema import Chance, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
 from oracles.estimate.covariance import quantile as normal_quantile

@@ -12,8 +12,8 @@ from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
-from aggregator.records.decoder import Record
 from aggregator.records.list_intervals import intervals, intervals_at
+from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats
