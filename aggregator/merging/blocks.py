@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aggregator.records.span import SCALES
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.query import Query
 from oracles.query.footprint import MOST_BLOCK_VALUES
@@ -21,8 +22,6 @@ Counts = NDArray[np.integer]
 Place = tuple[int, int]
 """The scale and the end of a block."""
 
-SCALES = (1, 2, 4, 8, 16, 32, 64)
-"""Numbers of windows in a block."""
 LONGEST = SCALES[-1]
 BLOCKS_BEFORE = 4
 """Number of blocks before the newest one with which it is compared."""

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.merging import block_records, blocks, marks, name_history
+from aggregator.merging import block_records, marks, name_history
 from aggregator.merging.blocks import Block
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Position
 from aggregator.records.size import ENVELOPE
+from aggregator.records.span import SCALES
 from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
@@ -127,7 +128,7 @@ def join_state(key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> byt
 
 def read_block(key: BlockKey, value: bytes, versions: Versions) -> Block:
     """Read a block."""
-    if key.scale not in blocks.SCALES or not 0 < key.end < MOST_SECONDS or key.window.size <= 0:
+    if key.scale not in SCALES or not 0 < key.end < MOST_SECONDS or key.window.size <= 0:
         raise ReportError(f"no block of {key.scale} windows ends at {key.end}")
     return block_records.decode(value, versions.query)
 

@@ -6,19 +6,18 @@ from typing import Annotated, Any, Literal, Self
 
 import orjson
 
-from aggregator.records.rows import Indication, WindowRow
-from hubbub.http.schema import Attribute, Chance, Digest, Known, Name, Time, json_name, read
+from aggregator.records import documents
+from aggregator.records.field import declarations, declared
+from aggregator.records.rows import FINAL_WINDOW, Indication, WindowRow
+from aggregator.records.span import SCALES
+from hubbub.http.schema import Attribute, Chance, Digest, Known, Name, Schema, Time, json_name, read
 from oracles.errors import ReportError
 
 AlertKind = Literal["enter", "leave", "surge", "fade"]
+OLDEST = 1
+"""The oldest version of alerts that can be read."""
 _LONGEST = 64 << 10
 """Most bytes of an alert."""
-_DEFAULTS = {
-    "threshold": None,
-    "baseline": False,
-    **dict.fromkeys(("by", "scale", "from", "to", "quantile", "unit")),
-}
-"""The fields that older alerts do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,40 +28,69 @@ class StretchRow:
     end: Time
 
 
+_STRETCH: Schema = {
+    **documents.written(StretchRow, {"start": {"type": "integer"}, "end": {"type": "integer"}}),
+    "type": ["object", "null"],
+}
+_NUMBER: Schema = {"type": "number"}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Alert:
     """A change between the finals of one kind of window."""
 
-    version: Literal[1, 2] = 2
-    id: Annotated[str, {"pattern": "^[0-9a-f]{32}$"}]
-    kind: AlertKind
-    query: Name
-    digest: Digest
-    attribute: Attribute
-    value: str
-    """The value, or the name of a range or quantile of numbers, for example `p95`."""
-    window: WindowRow
-    share: float
-    """The share of the value or range. Of a quantile it is the number, in `unit`, as are low, high and before."""
-    low: Known
-    high: Known
-    threshold: Known
-    """The threshold at the value's entry. A leave is tested against it. Without an entry, the window's threshold."""
-    by: Annotated[str | None, {"enum": ["significance", "share", "count", "limit", None]}]
-    """The kind of the threshold, or None in an older alert and for numbers without a limit."""
-    baseline: bool
-    """Whether the alert is of the first window that showed values, so that the value was above before."""
-    before: Known
-    probability: Indication
-    scale: Annotated[int | None, {"minimum": 1, "description": "Windows of a surge or fade, else null"}]
-    from_: StretchRow | None
-    """The stretch with the share `before`, of a surge or fade."""
-    to: StretchRow | None
-    """The stretch with the share `share`, of a surge or fade."""
-    quantile: Chance = None
-    """The share of numbers below a quantile, or None if the alert is of something else."""
-    unit: str | None = None
-    """The unit of a quantile."""
+    version: Literal[1, 2] = declared(document={"const": 2}, default=2)
+    id: Annotated[str, {"pattern": "^[0-9a-f]{32}$"}] = declared()
+    kind: AlertKind = declared()
+    query: Name = declared(document=documents.NAME)
+    digest: Digest = declared()
+    attribute: Attribute = declared(
+        "null if a client gives one answer. A pair has both names, as in `version*crash`", document=documents.ATTRIBUTE
+    )
+    value: str = declared("the value, or the name of a range or quantile of numbers, for example `p95`")
+    window: WindowRow = declared("[start, end) in Unix seconds. Size and step are 0 for `all`", document=FINAL_WINDOW)
+    share: float = declared(
+        "the share of the value or range. It is unbiased, so it may lie outside of 0 to 1. Of a quantile it is the "
+        "number, in `unit`, as are `low`, `high`, `before` and `threshold`"
+    )
+    low: Known = declared(document=_NUMBER)
+    high: Known = declared(document=_NUMBER)
+    threshold: Known = declared(
+        "the threshold at the value's entry, against which a leave is tested. Without an entry it is the window's "
+        "threshold. Null without a threshold",
+        since=2,
+        document=documents.NUMBER,
+    )
+    by: Annotated[str | None, {"enum": ["significance", "share", "count", "limit", None]}] = declared(
+        "the kind of the threshold. Null for numbers without a limit",
+        since=2,
+        document={"enum": ["significance", "share", "count", "limit", None]},
+    )
+    baseline: bool = declared(
+        "whether the alert is of the first window that showed values, so that the value was above before",
+        since=2,
+        missing=lambda: False,
+    )
+    before: Known = declared(
+        "the share in an earlier stretch that does not overlap. Null if there is none", document=documents.NUMBER
+    )
+    probability: Indication = declared()
+    scale: Annotated[int | None, {"minimum": 1, "description": "Windows of a surge or fade, else null"}] = declared(
+        since=2, document={"enum": [*SCALES, None]}
+    )
+    from_: StretchRow | None = declared(
+        "the stretch with the share `before`, of a surge or fade", since=2, document=_STRETCH
+    )
+    to: StretchRow | None = declared(
+        "the stretch with the share `share`, of a surge or fade", since=2, document=_STRETCH
+    )
+    quantile: Chance = declared(
+        "the share of the numbers below a quantile. Null in an alert of anything else",
+        since=2,
+        document={**documents.NUMBER, "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        default=None,
+    )
+    unit: str | None = declared("the unit of a quantile", since=2, default=None)
 
     @classmethod
     def of(cls, **values: Any) -> Self:
@@ -89,6 +117,10 @@ class Alert:
         return -self.window.end, self.window.size, self.kind, self.attribute or "", self.value
 
 
+_MISSING = {name: field.missing() for name, field in declarations(Alert).items() if field.since > OLDEST}
+"""The values of the fields that older alerts do not have."""
+
+
 def members(alert: Alert) -> dict[str, Any]:
     """Return the members of an alert by their names in JSON."""
     return {json_name(each.name): getattr(alert, each.name) for each in fields(alert)}
@@ -103,4 +135,4 @@ def decode(value: bytes) -> Alert:
     if len(value) > _LONGEST:
         raise ReportError(f"the alert has {len(value)} bytes, but may have at most {_LONGEST}")
     data = orjson.loads(value)
-    return read(Alert, {**_DEFAULTS, **data} if isinstance(data, dict) else data)
+    return read(Alert, {**_MISSING, **data} if isinstance(data, dict) else data)

@@ -9,6 +9,8 @@ PUBLISH_SECONDS = 10
 """Seconds that workers may need from the time when a window can be final to its record."""
 QUIET_PANES = 2
 """Closed panes in a row without reports after which a query is quiet."""
+SCALES = (1, 2, 4, 8, 16, 32, 64)
+"""Numbers of windows in the stretches of time that are compared."""
 
 
 class Span(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from aggregator.merging.blocks import SCALES
+from aggregator.records.span import SCALES
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers, groups_of_row, groups_row
 from oracles.errors import ReportError
 from oracles.estimate import Estimate, Pure
