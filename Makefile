@@ -198,6 +198,7 @@ docs: .venv/.docs ## build the documentation's site in build/docs; a broken link
 pages: .venv/.test ## write what is generated in docs: the options, the keys of a query file, the bytes of a report, the pictures
 	$(BIN)/python docs/options.py
 	$(BIN)/python docs/keys.py
+	$(BIN)/python docs/fields.py
 	$(BIN)/python docs/way.py
 	$(BIN)/python docs/house.py
 	$(BIN)/python docs/marks.py

@@ -1,0 +1,91 @@
+"""The JSON Schemas of records and alerts, from the declarations of their fields."""
+
+from typing import Any
+
+from aggregator.records.alert import Alert
+from aggregator.records.field import KINDS, NAMES, VALUES, declarations, properties
+from aggregator.records.record import VERSION, Record
+from hubbub.http.schema import Schema
+from oracles.estimate.intervals import LEVEL
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_OWN_MEMBERS = ("numbers", "discover")
+"""The members that tell numbers and names from values."""
+
+
+def record_schema() -> Schema:
+    """Return the schema of a record of this version."""
+    fields = declarations(Record)
+    common = [name for name, field in fields.items() if tuple(field.kinds) == KINDS and not field.is_optional]
+    document = {"version": {"const": VERSION}, **properties(Record)}
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:hubbub:record:{VERSION}",
+        "title": f"A record of hubbub.estimates, version {VERSION}",
+        "type": "object",
+        "properties": document,
+        "required": ["version", *common],
+        "additionalProperties": False,
+        **_if_member("numbers"),
+        "else": {
+            **_if_member("discover"),
+            "then": {
+                "properties": {"level": {"type": "array"}, "size": {"type": "null"}},
+                "required": _required_of(NAMES),
+            },
+            "else": {
+                "properties": {
+                    "level": {"const": LEVEL},
+                    "values": {"items": {"minLength": 1}},
+                    "shares": {"minProperties": 2},
+                },
+                "required": _required_of(VALUES),
+            },
+        },
+    }
+
+
+def alert_schema() -> Schema:
+    """Return the schema of an alert of this version."""
+    chance = {"minimum": 0, "maximum": 1}
+    null = {"type": "null"}
+    return {
+        "$schema": _DIALECT,
+        "title": "An alert of hubbub.alerts, version 2",
+        "type": "object",
+        "properties": properties(Alert),
+        "required": [*declarations(Alert)],
+        "additionalProperties": False,
+        "allOf": [
+            {
+                "if": {"properties": {"quantile": null}},
+                "then": {"properties": {"low": chance, "high": chance, "threshold": {"minimum": 0}}},
+            }
+        ],
+        "if": {"properties": {"kind": {"enum": ["surge", "fade"]}}},
+        "then": _typed(before="number", scale="integer", to="object", **{"from": "object"}),
+        "else": {
+            **_typed(scale="null", to="null", **{"from": "null"}),
+            "if": {"properties": {"kind": {"const": "leave"}}},
+            "then": _typed(threshold="number"),
+        },
+    }
+
+
+def _if_member(name: str) -> Schema:
+    """Return a condition that holds for records with a member that is not null."""
+    return {"if": {"properties": {name: {"type": "object"}}, "required": [name]}}
+
+
+def _required_of(kind: str) -> list[str]:
+    """Return the members that records of a kind need, and those of some other kind do not have."""
+    return [
+        name
+        for name, field in declarations(Record).items()
+        if kind in field.kinds and tuple(field.kinds) != KINDS and name not in _OWN_MEMBERS
+    ]
+
+
+def _typed(**names: str) -> dict[str, Any]:
+    """Return a schema that gives members a type."""
+    return {"properties": {member: {"type": name} for member, name in names.items()}}
