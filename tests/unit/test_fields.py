@@ -1,0 +1,68 @@
+"""What the fields of records and alerts declare, and what is made from it."""
+
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.records.decoder import decode
+from aggregator.records.schemas import record_schema
+from aggregator.records.span import Span
+from aggregator.tallies.snapshot import Snapshot
+from oracles.errors import ReportError
+from oracles.query import parse
+from tests import schemas
+from tests.results import build
+
+ROOT = Path(__file__).parents[2]
+QUERY = parse({"queries": {"q": {"domain": 3, "oracle": "grr", "epsilon": 2.0, "pane": "10s"}}}, "test", ".")["q"]
+
+
+def pages():
+    spec = spec_from_file_location("fields", ROOT / "docs" / "fields.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def document():
+    """Return a record of values."""
+    total = Snapshot(900, 0, 0, 0, np.append([200, 600, 100], np.zeros(64, np.int64)))
+    ((_, value),) = build(QUERY, Span(QUERY.windows[0], 0, 10), total).records
+    return json.loads(value)
+
+
+@pytest.mark.parametrize("name", ["record.json", "alert.json"])
+def test_the_schemas_are_those_of_the_declarations(name):
+    text = (ROOT / "hubbub" / "schemas" / name).read_text()
+    assert text == pages().schema_texts()[name], "run `make pages`"
+
+
+def test_the_table_of_the_page_is_that_of_the_declarations():
+    text = (ROOT / "docs" / "records.md").read_text()
+    assert "| `quality.flags` |" in text
+    assert text == pages().page(text), "run `make pages`"
+
+
+@pytest.mark.parametrize("name", record_schema()["required"])
+def test_schema_and_decoder_refuse_a_record_without_a_required_member(name):
+    record = document()
+    schemas.RECORD.validate(record)
+    del record[name]
+    assert not schemas.RECORD.is_valid(record)
+    # Older records lack some members, and get the declared value of them.
+    if name not in ("level", "size", "threshold", "answers"):
+        with pytest.raises(ReportError):
+            decode(json.dumps(record).encode())
+
+
+def test_an_older_record_has_the_declared_values_of_later_fields():
+    record = {**document(), "version": 2}
+    for name in ("significance", "size", "threshold", "answers", "central", "level"):
+        del record[name]
+    older = decode(json.dumps(record).encode())
+    assert (older.significance, older.size, older.threshold, older.answers, older.central) == (None,) * 5
+    assert older.member("level") is None
+    assert older.shares["unbiased"].tolist() == record["shares"]["unbiased"]
