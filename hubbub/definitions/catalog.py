@@ -244,15 +244,15 @@ class DefinitionLog:
             return
 
         active = self._active.get(query.name, query.digest)
-        replaced = None if content.retired or active == query.digest else versions[active]
+        older = None if content.retired or active == query.digest else versions[active]
         # The first batch of a new topic applies to all panes, because no other definition had reports before.
         first_pane = 0
         if not content.topic_was_empty or content.token != self._first_batch:
-            skews = [known.query.skew for known in (replaced, earlier) if known is not None]
+            skews = [version.query.skew for version in (older, earlier) if version is not None]
             first_pane = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
-        if replaced is not None:
-            end = -(-first_pane // replaced.query.pane) * replaced.query.pane
-            versions[active] = replaced.with_version(Version(end, replaced.query, retired=True))
+        if older is not None:
+            end = -(-first_pane // older.query.pane) * older.query.pane
+            versions[active] = older.with_version(Version(end, older.query, retired=True))
 
         version = Version(first_pane, query, content.retired)
         # The newest digest is the last one, so the old place must go.
@@ -322,8 +322,8 @@ def changes(file: File, definitions: Definitions, retire: Collection[str], token
 
 def _group_fault(query: Query, definitions: Definitions) -> str | None:
     """Return why the groups of a query do not continue those of the same digest, or None if they do."""
-    known = definitions.queries.get(query.digest)
-    return None if known is None else change_fault(known.groups, query.groups)
+    active = definitions.queries.get(query.digest)
+    return None if active is None else change_fault(active.groups, query.groups)
 
 
 def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:

@@ -82,14 +82,14 @@ def read_pairs(draft: Draft) -> list[Attribute]:
     return pairs
 
 
-def _pair_domain(left: Domain, right: Domain, names: list[str], place: Place) -> Domain:
+def _pair_domain(rows: Domain, columns: Domain, names: list[str], place: Place) -> Domain:
     """Return the domain of a pair. Refuse numbers, and pairs with too many values."""
-    if left.scale is not None or right.scale is not None:
+    if rows.scale is not None or columns.scale is not None:
         raise place.error(f"must be pairs of values, but {shown(names)} has a number")
-    if left.size * right.size > MOST_PAIRS:
-        sizes = f"{left.size} x {right.size} = {left.size * right.size:,}"
+    if rows.size * columns.size > MOST_PAIRS:
+        sizes = f"{rows.size} x {columns.size} = {rows.size * columns.size:,}"
         raise place.error(f"must have at most {MOST_PAIRS:,} pairs of values, because a record holds all; got {sizes}")
-    return Domain.of_pair(left, right)
+    return Domain.of_pair(rows, columns)
 
 
 def read_sets(draft: Draft) -> dict[str, Sets]:

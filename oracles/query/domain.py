@@ -47,9 +47,9 @@ class Domain:
     """Coding of unknown strings, or None if the values are listed. The size is then the number of cells."""
 
     @classmethod
-    def of_pair(cls, left: "Domain", right: "Domain") -> "Domain":
-        """Return the domain of all pairs, ordered by the left value and then by the right one."""
-        return cls(None, left.size * right.size, False, parts=(left, right))
+    def of_pair(cls, rows: "Domain", columns: "Domain") -> "Domain":
+        """Return the domain of all pairs, as the cells of a table in the order of its rows."""
+        return cls(None, rows.size * columns.size, False, parts=(rows, columns))
 
     @classmethod
     def of_strings(cls, discovery: Discovery) -> "Domain":
@@ -95,8 +95,8 @@ class Domain:
 
     def pair(self, position: int) -> list[str]:
         """Return the two values of the pair at `position`."""
-        left, right = self._two
-        return [left.name(position // right.size), right.name(position % right.size)]
+        rows, columns = self._two
+        return [rows.name(position // columns.size), columns.name(position % columns.size)]
 
     @property
     def _two(self) -> tuple["Domain", "Domain"]:
@@ -156,8 +156,8 @@ class Domain:
                 return None
         if not isinstance(value, list | tuple) or len(value) != 2:
             return None
-        left, right = (domain.find(name) for domain, name in zip(self._two, value, strict=True))
-        return None if left is None or right is None else left * self._two[1].size + right
+        row, column = (domain.find(name) for domain, name in zip(self._two, value, strict=True))
+        return None if row is None or column is None else row * self._two[1].size + column
 
     @cached_property
     def _positions(self) -> dict[str, int]:
