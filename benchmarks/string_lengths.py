@@ -3,7 +3,7 @@
 python -m benchmarks.string_lengths [--runs N] [--clients N] [--epsilon E]
 
 The words are random letters in the default alphabet, and their shares fall like Zipf's law with exponent 1.1. The
-counts of each cell are drawn as the clients' reports would give them. `aggregator/plan/string_outlook.py` has the
+counts of each cell are drawn as the clients' reports would give them. `aggregator/plan/kinds/names.py` has the
 results.
 """
 

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from aggregator.merging.marks import spans
-from aggregator.plan import string_outlook
+from aggregator.plan.kinds import names as string_outlook
 from aggregator.records.subject import value_count
 from oracles.consistency import find
 from oracles.mechanisms.protocol import Oracle

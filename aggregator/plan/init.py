@@ -11,7 +11,7 @@ from textwrap import wrap
 from typing import Any, TypeVar
 
 from aggregator.plan import outlook
-from aggregator.plan.name_list_draft import NameListDraft, default_name, listable
+from aggregator.plan.collected_names import NameListDraft, default_name, listable
 from aggregator.plan.promise import up
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import Kafka

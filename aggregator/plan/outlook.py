@@ -11,7 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from aggregator.plan import rank_outlook, string_outlook
+from aggregator.plan import rank_outlook
+from aggregator.plan.kinds import names as string_outlook
 from aggregator.plan.promise import up
 from oracles.errors import ParameterError
 from oracles.estimate import Pure

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aggregator.plan import string_outlook
+from aggregator.plan.kinds import names as string_outlook
 from hubbub.command.options import in_bytes
 from oracles.discover.reach import smallest_share
 from oracles.mechanisms import NEWEST

@@ -127,6 +127,7 @@ SAME_JOB = {
     "follower": "reads a topic from its beginning and goes on",
     "keys": "the keys that something has, one place for each kind: a query file, the topics of counts",
     "metrics": "the metrics of a process, one for each kind of process",
+    "names": "answers that are names nobody listed, at one stage",
     "numbers": "answers that are numbers, at one stage",
     "rows": "the members of JSON objects: of records, and of the board's answers",
     "server": "a port for HTTP: its limits, the board's routes, the gateway's routes",

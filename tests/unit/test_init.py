@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from aggregator.plan import init, outlook
+from aggregator.plan.collected_names import NameListDraft, default_name, listable
 from aggregator.plan.name_collection import NameCollection, add_all
-from aggregator.plan.name_list_draft import NameListDraft, default_name, listable
 from oracles.errors import ParameterError
 from oracles.query import load_file
 from tests.boards import START

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aggregator.plan import number_plan
 from aggregator.plan.check_text import lines as check_lines
 from aggregator.plan.command import main as plan
+from aggregator.plan.kinds import numbers as number_plan
 from benchmarks import number_study
 from benchmarks.number_alerts import query
 from benchmarks.number_methods import METHODS

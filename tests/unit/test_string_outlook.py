@@ -4,7 +4,8 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_text, command, memory, string_outlook, visibility
+from aggregator.plan import check, check_text, command, memory, visibility
+from aggregator.plan.kinds import names as string_outlook
 from oracles.discover import reach
 from tests.queries import make_query, make_text
 

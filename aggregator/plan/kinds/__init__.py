@@ -1,0 +1,1 @@
+"""Predictions for the kinds of answers, one module a kind."""
