@@ -8,6 +8,7 @@ from aggregator.plan import check_text, topic
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.promise import sum_of_charges
 from hubbub.command.options import add_kafka, add_queries, parser_of, run, size, size_text, whole
+from hubbub.definitions.catalog import Definitions
 from oracles.errors import HubbubError
 from oracles.mechanisms import NEWEST
 from oracles.query import File, load_file
@@ -103,7 +104,11 @@ def _compared(file: File, options: argparse.Namespace) -> Iterator[str]:
     """Yield the differences between the file and the topic."""
     import asyncio
 
-    from aggregator.plan.definitions_reader import read
+    from hubbub.definitions.follower import Follower
     from hubbub.kafka.settings import Kafka
 
-    yield from topic.compare(file, asyncio.run(read(Kafka.read(options))), DEVICE_EPSILON)
+    async def definitions() -> Definitions:
+        async with Follower(Kafka.read(options)) as follower:
+            return follower.definitions
+
+    yield from topic.compare(file, asyncio.run(definitions()), DEVICE_EPSILON)

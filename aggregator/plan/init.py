@@ -1,20 +1,22 @@
 """The command `hubbub init`, which asks five questions and writes a query file."""
 
+import asyncio
 import json
 import math
 import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
 from aggregator.plan import outlook
-from aggregator.plan.collected_names import NameListDraft, default_name, listable
+from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
 from aggregator.plan.promise import up
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
-from hubbub.kafka.settings import Kafka
+from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
 from oracles.errors import ParameterError, QueryError, extra
 from oracles.mechanisms import NEWEST
 from oracles.numbers import LOG
@@ -114,8 +116,6 @@ def main(arguments: list[str]) -> int:
 
 def draft_of(kafka: Kafka, source: str, read: Callable[[str], str] | None) -> NameListDraft:
     """Return the query of the names that a query has found. Its own name is asked for, or the default one."""
-    from aggregator.plan.names_reader import collect  # it needs Kafka, which the five questions do not
-
     query, collection = collect(kafka, source)
     names, others = listable(collection.names)
     default, newest = default_name(query), collection.newest
@@ -125,6 +125,35 @@ def draft_of(kafka: Kafka, source: str, read: Callable[[str], str] | None) -> Na
         raise ParameterError(f"the new query needs another name than {source}, because it has other reports")
     people = newest.n if newest is not None else Interview.people
     return NameListDraft(name, query, names, max(people, 1), collection.smallest, len(others))
+
+
+def collect(kafka: Kafka, name: str) -> tuple[Query, NameCollection]:
+    """Return the active query of this name, and the names that its finals list. Raise ParameterError without any."""
+    return asyncio.run(_collect(kafka, name))
+
+
+async def _collect(kafka: Kafka, name: str) -> tuple[Query, NameCollection]:
+    # These modules need a client of Kafka, which the five questions do not.
+    from hubbub.definitions.follower import Follower
+    from hubbub.kafka.clients import partitions
+    from hubbub.kafka.log_reader import open_log
+
+    async with Follower(kafka) as follower:
+        active = follower.definitions.active
+    query = active.get(name)
+    if query is None:
+        choices = ", ".join(sorted(each for each, query in active.items() if query.strings is not None))
+        raise ParameterError(f"no active query is named {name!r}; queries of unknown strings: {choices or 'none'}")
+    if query.strings is None:
+        raise ParameterError(f"query {name} lists its values already, so there are no names to find")
+    collection = NameCollection(query.digest.hex())
+    count = (await partitions(kafka, ESTIMATES))[ESTIMATES]
+    async with open_log(kafka, {ESTIMATES: range(count)}, max_partition_fetch_bytes=LARGEST) as reader:
+        async for batches in reader.batches_to_end():
+            add_all(collection, chain(*batches.values()))
+    if not collection.names:
+        raise ParameterError(f"no search of query {name} has found a name yet; the board says what it can show")
+    return query, collection
 
 
 def ask(read: Callable[[str], str]) -> Interview:

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from aggregator.plan import init, outlook
-from aggregator.plan.collected_names import NameListDraft, default_name, listable
-from aggregator.plan.name_collection import NameCollection, add_all
+from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
 from oracles.errors import ParameterError
 from oracles.query import load_file
 from tests.boards import START

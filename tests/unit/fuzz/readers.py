@@ -559,7 +559,6 @@ READERS = (
 
 NO_READERS = {
     "hubbub.kafka.settings:Kafka.read": "reads options and the environment with parse_servers, parse_prefix and secret",
-    "aggregator.plan.definitions_reader:read": "moves the topic of definitions, which `catalog.read` reads",
     "hubbub.kafka.patches.answer_reader:FetchStream.read": "hands out slices of an answer, which aiokafka decodes",
     "hubbub.definitions.follower:Follower.read": "moves the topic of definitions, which `catalog.read` reads",
     "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `sort_records` reads",
