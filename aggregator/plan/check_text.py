@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from aggregator.counting.checkpoint_plan import INTERVAL
 from aggregator.plan import costs, memory, outlook, visibility
-from aggregator.plan.kinds import names as string_outlook
+from aggregator.plan.kinds import names
 from aggregator.plan.promise import promises, up
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command.options import in_bytes
@@ -47,8 +47,8 @@ def checkpoint_rate(query: Query, partitions: int) -> float:
 
 def attribute_oracles(query: Query) -> list[tuple[str, Domain, str, Pure]]:
     """Return the name, domain, oracle name and single oracle of each attribute, or of the only answer."""
-    names = [attribute.name for attribute in query.attributes] or ["answer"]
-    return list(zip(names, query.domains, query.oracle_names, query.attribute_oracles, strict=True))
+    labels = [attribute.name for attribute in query.attributes] or ["answer"]
+    return list(zip(labels, query.domains, query.oracle_names, query.attribute_oracles, strict=True))
 
 
 def reports_per_attribute(query: Query, n: int) -> int:
@@ -152,7 +152,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
             yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
-    yield from string_outlook.warnings(query)
+    yield from names.warnings(query)
     yield from visibility.small_steps(query, clients) if clients is not None else ()
     longest = max(window.size for window in query.windows)
     if query.period < longest:
@@ -166,7 +166,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     d, tally = len(query.attributes), tally_size(query)
     yield f"{query.name}  {query.digest.hex()}"
     attributes = f"{d} attribute{'s' * (d != 1)} per client, solution {query.solution}"
-    answer = "one answer per client" if query.strings is None else string_outlook.counts(query.strings)
+    answer = "one answer per client" if query.strings is None else names.counts(query.strings)
     yield from label("counts", attributes if d else answer)
     yield from label("guarantee", *promises(query))
     yield from label("report", in_bytes(query.oracle.width))
@@ -179,7 +179,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     if query.strings is not None:
-        yield from label("strings", *string_outlook.costs(query, partitions))
+        yield from label("strings", *names.costs(query, partitions))
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
         yield from label("groups", *visibility.group_sentences(query, clients))
@@ -217,7 +217,7 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
 def _errors(query: Query) -> Iterator[Sequence[str]]:
     if query.strings is not None and query.only_oracle is not None:
         yield "reports", *(f"{n:,}" for n in CROWDS)
-        yield "smallest share found", *string_outlook.found_row(query.strings, query.only_oracle)
+        yield "smallest share found", *names.found_row(query.strings, query.only_oracle)
         return
     yield "reports", *(cell for n in CROWDS for cell in (f"{n:,}", ""))
     yield "", *("sigma", "detectable") * len(CROWDS)

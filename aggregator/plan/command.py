@@ -7,10 +7,10 @@ from dataclasses import fields
 from textwrap import wrap
 from typing import cast
 
-from aggregator.plan import capacity, outlook, pair_table, string_plan
+from aggregator.plan import capacity, outlook, pair_table
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
-from aggregator.plan.kinds import numbers as number_plan
+from aggregator.plan.kinds import names, numbers
 from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
@@ -75,15 +75,15 @@ def main(arguments: list[str]) -> int:
         )
         sys.stdout.write("".join(f"{line}\n" for text in texts for line in wrap(text, WIDTH)))
 
-    def numbers() -> None:
+    def plan_numbers() -> None:
         plan = options.clients, options.bins, usable_epsilon(options.epsilon), options.answers
-        for text, is_heading in number_plan.plan_lines(*plan, options.width):
+        for text, is_heading in numbers.plan_lines(*plan, options.width):
             sys.stdout.write("".join(f"{line}\n" for line in ([text, ""] if is_heading else _wrap(text))))
 
     def strings() -> None:
         epsilon = usable_epsilon(options.epsilon)
-        query = string_plan.query_of(options.strings, options.cells, epsilon, options.answers, options.budget)
-        for text, is_long in string_plan.lines(options.clients, query):
+        query = names.query_of(options.strings, options.cells, epsilon, options.answers, options.budget)
+        for text, is_long in names.plan_lines(options.clients, query):
             sys.stdout.write("".join(f"{line}\n" for line in (_wrap(text) if is_long else [text])))
 
     if options.rate is not None:
@@ -91,7 +91,7 @@ def main(arguments: list[str]) -> int:
     if options.strings is not None:
         return run("plan", strings)
     if options.number:
-        return run("plan", numbers)
+        return run("plan", plan_numbers)
     return run("plan", work if options.table is None else table)
 
 

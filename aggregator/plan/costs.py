@@ -9,7 +9,7 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from aggregator.merging.marks import spans
-from aggregator.plan.kinds import names as string_outlook
+from aggregator.plan.kinds import names
 from aggregator.records.subject import value_count
 from oracles.consistency import find
 from oracles.mechanisms.protocol import Oracle
@@ -62,7 +62,7 @@ def slower(cells: int) -> float:
 def record(query: Query) -> float:
     """Return the seconds for the findings of one window and its record."""
     if query.strings is not None:
-        return RECORD + string_outlook.SEARCH_SECONDS
+        return RECORD + names.SEARCH_SECONDS
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
     return RECORD + FIT * fits_prior + VALUE * value_count(query)
 

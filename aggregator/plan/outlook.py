@@ -11,8 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from aggregator.plan import rank_outlook
-from aggregator.plan.kinds import names as string_outlook
+from aggregator.plan.kinds import names, numbers
 from aggregator.plan.promise import up
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
@@ -94,7 +93,7 @@ def own(query: Query, choices: list[Way]) -> Way:
 def comparison(query: Query, encoder: Oracle, n: int = 10_000) -> str:
     """Return a sentence that compares the ways to answer with the best report there is."""
     if isinstance(encoder, Haar):
-        return rank_outlook.error(encoder, n)
+        return numbers.error(encoder, n)
     choices = ways(query, encoder)
     error = encoder.noise(n).sigma
     best = error / math.sqrt(distance(encoder, encoder.epsilon))
@@ -228,10 +227,10 @@ def audiences(query: Query, clients: int) -> list[Audience]:
     if only is not None or isinstance(oracle, Oracle):
         return [Audience(query, query.name, view, only, clients) for view in query.attribute_oracles]
     encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
-    names = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
+    labels = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
     return [
         Audience(query, name, view, encoder, clients)
-        for name, view, encoder in zip(names, oracle.attributes, encoders, strict=True)
+        for name, view, encoder in zip(labels, oracle.attributes, encoders, strict=True)
     ]
 
 
@@ -239,11 +238,11 @@ def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of one answer, and what more would need."""
     query, view, n = subject.query, subject.view, subject.n
     if query.strings is not None and subject.encoder is not None:
-        yield from string_outlook.sentences(query.strings, subject.encoder, subject.clients, span(query.period))
+        yield from names.sentences(query.strings, subject.encoder, subject.clients, span(query.period))
         return
     if isinstance(subject.encoder, Haar):
         start = f"With {subject.clients:,} people {span(query.period)}"
-        yield rank_outlook.sentence(subject.encoder, n, subject.clients, start, subject.of)
+        yield numbers.sentence(subject.encoder, n, subject.clients, start, subject.of)
         return
     share = view.detectable(n, query.family_error, sampled=subject.sampled)
     start = f"With {subject.clients:,} people {span(query.period)}"

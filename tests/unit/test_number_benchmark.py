@@ -11,7 +11,7 @@ from scipy import stats
 
 from aggregator.plan.check_text import lines as check_lines
 from aggregator.plan.command import main as plan
-from aggregator.plan.kinds import numbers as number_plan
+from aggregator.plan.kinds import numbers
 from benchmarks import number_study
 from benchmarks.number_alerts import query
 from benchmarks.number_methods import METHODS
@@ -75,7 +75,7 @@ def test_the_planned_width_is_that_of_the_intervals(epsilon):
     o = oracle("haar", epsilon=epsilon, size=256)
     rng, n = np.random.default_rng(3), 20_000
     distribution = number_study.numbers_of(o, o.perturb(rng.integers(0, 256, n), rng), number_study.SHAPES["smooth"][1])
-    reach = number_plan.tree_of(256, epsilon, "fresh").resolution(n)
+    reach = numbers.tree_of(256, epsilon, "fresh").resolution(n)
     assert np.sqrt(np.mean((1.96 * distribution.cumulative[1]) ** 2)) == pytest.approx(reach, rel=0.05)
     assert distribution.resolution == pytest.approx(reach)
     assert o.tree.reports(reach) == pytest.approx(n, abs=1)

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from aggregator.plan import check, check_text, command, memory, visibility
-from aggregator.plan.kinds import names as string_outlook
+from aggregator.plan.kinds import names
 from oracles.discover import reach
 from tests.queries import make_query, make_text
 
@@ -36,11 +36,9 @@ def test_names_need_a_share_that_falls_with_the_root_of_the_people_and_grows_wit
     cell = query.only_oracle
     share_of_many, share_of_few = (reach.smallest_share(strings, cell, n) for n in (4_000_000, 1_000_000))
     assert share_of_few / share_of_many == pytest.approx(2.0, rel=0.01)
-    shares = [
-        reach.smallest_share(string_outlook.resized(strings, length), cell, 1_000_000) for length in (4, 8, 16, 24, 48)
-    ]
+    shares = [reach.smallest_share(names.resized(strings, length), cell, 1_000_000) for length in (4, 8, 16, 24, 48)]
     assert shares == sorted(shares)
-    assert string_outlook.people(strings, cell, share_of_few) == pytest.approx(1_000_000, rel=0.02)
+    assert names.people(strings, cell, share_of_few) == pytest.approx(1_000_000, rel=0.02)
     assert reach.smallest_share(strings, cell, 0) is None
     assert "no names" in text_of(query, 100)
 
@@ -50,9 +48,9 @@ def test_costs_are_those_of_the_tally():
     assert query.oracle.state_size * 8 == 8_396_928
     text = text_of(query)
     assert "Memory: 8.0 MiB for each open pane and partition, 192.2 MiB in all." in text
-    changelog, snapshots = string_outlook.written(query, 12)
+    changelog, snapshots = names.written(query, 12)
     assert snapshots == 12 * query.oracle.state_size * 2 * 288
-    assert changelog <= string_outlook.CHANGELOG_RATE * 86_400
+    assert changelog <= names.CHANGELOG_RATE * 86_400
     assert "48 searches a day" in text
     assert memory.worker([query], 12).total > 12 * 2 * query.oracle.state_size * 8
     assert read(windows=["5m", "all"], search="2h").searches_a_day == 12

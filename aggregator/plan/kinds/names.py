@@ -15,8 +15,9 @@ from hubbub.definitions.versions import open_panes
 from oracles.discover import Strings
 from oracles.discover.cell_hash import MAP_SLOTS, MAPS
 from oracles.discover.reach import reach, smallest_share
+from oracles.mechanisms import NEWEST
 from oracles.mechanisms.protocol import Oracle
-from oracles.query import Query
+from oracles.query import Query, parse
 from oracles.query.footprint import INTEGER
 from oracles.query.strings import Discovery
 
@@ -27,6 +28,10 @@ SHORTER = 8
 CROWDS = (10**4, 10**6, 10**8)
 SEARCH_SECONDS = 0.5
 """CPU seconds of a search, once the words of its hash are known (another 0.5 s)."""
+LENGTHS = (4, 8, 12, 16, 24, 32, 48)
+"""Lengths of names in the table of `hubbub plan --strings`."""
+SHARE = 0.01
+"""Share of a name for which the table has the people."""
 DAY = 86_400
 Z = 1.959964
 
@@ -75,6 +80,40 @@ def found_row(strings: Strings, cell: Oracle) -> list[str]:
     """Return the shares that are found for the numbers of reports of CROWDS."""
     shares = (smallest_share(strings, cell, n) for n in CROWDS)
     return [">1" if share is None else f"{share:.3g}" for share in shares]
+
+
+def query_of(length: int, cells: int, epsilon: float, answers: str, budget: float | None) -> Query:
+    """Return the query that a file of the newest edition would have."""
+    domain = {"discover": "text", "length": length, "cells": cells}
+    table: dict[str, object] = {"domain": domain, "epsilon": epsilon, "pane": "1d", "answers": answers}
+    table |= {} if budget is None else {"budget": budget}
+    return parse({"edition": NEWEST, "queries": {"planned": table}}, "plan", None)["planned"]
+
+
+def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
+    """Yield the texts of `hubbub plan --strings`, and whether each is to be wrapped."""
+    strings, cell = query.strings, query.only_oracle
+    if strings is None or cell is None:
+        return
+    way = "answers for life" if query.answers == "life" else f"answers {query.answers}"
+    epsilon, length = f"epsilon {cell.epsilon:g}", strings.coding.length
+    yield f"{clients:,} clients, an unknown string of {length} letters each, {epsilon}, {way}, {cell.name}", False
+    yield "", False
+    for text in sentences(strings, cell, clients, "in a window"):
+        yield text, True
+    yield "", False
+    yield f"  letters  smallest share found  people for {SHARE:.0%}", False
+    for each in sorted({*LENGTHS, length}):
+        other = resized(strings, each)
+        share = smallest_share(other, cell, clients)
+        need = people(other, cell, SHARE)
+        yield f"  {each:7}  {'none' if share is None else percent(share):>20}  {need:>13,}", False
+    yield "", False
+    report, tally = in_bytes(query.oracle.width), in_bytes(query.oracle.state_size * INTEGER)
+    text = f"A report takes {report}, and a tally {tally} for each open pane and partition. "
+    yield f"{text}A search takes about {SEARCH_SECONDS:g} s of CPU.", True
+    text = "A name is found with probability 0.9 at that share. The shares are those of the default alphabet. "
+    yield f"{text}`hubbub check` knows those of a query file.", True
 
 
 def counts(strings: Strings) -> str:
