@@ -5,8 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
 from aggregator.counting.checkpoint_plan import INTERVAL
-from aggregator.plan import costs, memory, outlook, visibility
+from aggregator.plan import costs, memory, visibility
 from aggregator.plan.kinds import names
+from aggregator.plan.kinds import values as outlook
 from aggregator.plan.promise import promises, up
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command.options import in_bytes

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.plan.outlook import percent
+from aggregator.plan.kinds.values import percent
 from aggregator.records.decoder import decode
 from aggregator.records.maps_key import is_maps
 from aggregator.records.name_list import names_of

@@ -7,10 +7,11 @@ from dataclasses import fields
 from textwrap import wrap
 from typing import cast
 
-from aggregator.plan import capacity, outlook, pair_table
+from aggregator.plan import capacity, pair_table
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.kinds import names, numbers
+from aggregator.plan.kinds import values as outlook
 from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole

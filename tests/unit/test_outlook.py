@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from aggregator.plan import check, command, outlook, topic
+from aggregator.plan import check, command, topic
 from aggregator.plan.check_text import lines
+from aggregator.plan.kinds import values as outlook
 from aggregator.plan.promise import promises, up
 from hubbub.definitions.catalog import TopicRecord, changes, read
 from oracles.mechanisms.choice import least_variance, optimum
