@@ -14,3 +14,12 @@ def few(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - MOST:,} more" if len(names) > MOST else ""
     return ", ".join(names[:MOST]) + more
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits.
+
+    >>> percent(0.0221), percent(0.5), percent(0.00034)
+    ('2.2%', '50%', '0.034%')
+    """
+    return f"{float(f'{100 * share:.2g}'):g}%"

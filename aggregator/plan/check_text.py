@@ -5,9 +5,10 @@ from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
 from aggregator.counting.checkpoint_plan import INTERVAL
-from aggregator.plan import costs, memory, visibility
+from aggregator.plan import costs, memory, outlook, visibility
 from aggregator.plan.kinds import names
-from aggregator.plan.kinds import values as outlook
+from aggregator.plan.kinds.audience import Audience
+from aggregator.plan.kinds.values import of_optimum
 from aggregator.plan.promise import promises, up
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command.options import in_bytes
@@ -144,8 +145,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
         fact = f"a report can be {up(math.exp(epsilon))} times as likely with one answer as with another"
         yield f"epsilon {up(epsilon)} is above {HIGH_EPSILON:g} and gives little privacy: {fact}"
     for subject in outlook.audiences(query, 1):
-        if subject.encoder is not None and not subject.view.levels:
-            yield from (f"{subject.name}: {text}" for text in outlook.warnings(query, subject.encoder))
+        yield from (f"{subject.name}: {text}" for text in outlook.warnings(subject))
     if query.season is not None and (need := memory.block_bytes(query)):
         yield f"season keeps sums of windows for four seasons: up to {in_bytes(need)} in the topic and in a worker"
     for name, domain, _, _ in attribute_oracles(query):
@@ -153,7 +153,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
             yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
-    yield from names.warnings(query)
+    yield from names.string_warnings(query)
     yield from visibility.small_steps(query, clients) if clients is not None else ()
     longest = max(window.size for window in query.windows)
     if query.period < longest:
@@ -187,8 +187,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
         yield from label("one record", *visibility.crowd_sentences(query, clients))
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
-        if subject.encoder is not None and query.strings is None:
-            yield from label("error", _prefix(query, subject) + outlook.comparison(query, subject.encoder))
+        yield from label("error", *(_prefix(query, subject) + text for text in outlook.comparison(subject)))
     for subject in everybody if clients is not None else ():
         yield from label("outlook", *outlook.sentences(subject))
         ways = list(outlook.table(subject))
@@ -202,7 +201,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield from ["", *texts] if texts else []
 
 
-def _prefix(query: Query, subject: outlook.Audience) -> str:
+def _prefix(query: Query, subject: Audience) -> str:
     return f"{subject.name}: " if query.attributes else ""
 
 
@@ -211,7 +210,7 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
     for name, domain, oracle, view in attribute_oracles(query):
         other = f'and "{OTHER}"' if domain.other else ""
         epsilon = None if query.solution == "rsfd" else getattr(view, "epsilon", None)
-        ratio = "" if epsilon is None or view.levels else f"{outlook.of_optimum(view, epsilon):.2f}"
+        ratio = "" if epsilon is None or view.levels else f"{of_optimum(view, epsilon):.2f}"
         yield _short(name), f"{domain.named:,}", other, oracle, f"{view.p:.6g}", f"{view.q:.6g}", ratio
 
 

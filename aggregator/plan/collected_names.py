@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.plan.kinds.values import percent
 from aggregator.records.decoder import decode
 from aggregator.records.maps_key import is_maps
 from aggregator.records.name_list import names_of
 from aggregator.records.record import Record
+from hubbub.texts import percent
 from oracles.consistency import UNBIASED
 from oracles.discover.alphabet import OPEN_END
 from oracles.errors import ParameterError

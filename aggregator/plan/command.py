@@ -5,13 +5,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from textwrap import wrap
-from typing import cast
 
-from aggregator.plan import capacity, pair_table
+from aggregator.plan import capacity, outlook, pair_table
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
 from aggregator.plan.kinds import names, numbers
-from aggregator.plan.kinds import values as outlook
+from aggregator.plan.kinds.values import of_optimum
 from aggregator.plan.pair_table import table_sizes
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
@@ -21,7 +20,6 @@ from oracles.discover.cell_hash import LEAST_CELLS, MOST_CELLS
 from oracles.errors import ParameterError, QueryError
 from oracles.mechanisms import NEWEST, automatic
 from oracles.mechanisms.haar import BINS
-from oracles.mechanisms.protocol import Oracle
 from oracles.query import load
 from oracles.query.domain import BINS_BY_DEFAULT
 from oracles.query.settings import ANSWERS
@@ -188,9 +186,8 @@ def _outlook(plan: Plan) -> tuple[list[str], list[str]]:
     except QueryError as error:
         return [], [f"a query file refuses this query: {error}"]
     [subject] = outlook.audiences(query, plan.clients)
-    choice = cast("Oracle", query.oracle)
-    sentences = [outlook.comparison(query, choice, plan.clients), *outlook.sentences(subject)]
-    return sentences, list(outlook.warnings(query, choice))
+    sentences = [*outlook.comparison(subject, plan.clients), *outlook.sentences(subject)]
+    return sentences, list(outlook.warnings(subject))
 
 
 def _row(*cells: str) -> str:
@@ -200,7 +197,7 @@ def _row(*cells: str) -> str:
 
 
 def _cells(plan: Plan, each: Prospect) -> Iterator[str]:
-    ratio = outlook.of_optimum(each.oracle, plan.epsilon)
+    ratio = of_optimum(each.oracle, plan.epsilon)
     yield f"{ratio:.3f}" if ratio < 10 else f"{ratio:.3g}"
     yield f"{each.sigma:.3g}"
     yield ">1" if each.detectable is None else f"{each.detectable:.3g}"

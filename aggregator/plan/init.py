@@ -12,8 +12,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
+from aggregator.plan import outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
-from aggregator.plan.kinds import values as outlook
 from aggregator.plan.promise import up
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka

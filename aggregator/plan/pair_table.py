@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from aggregator.plan.kinds.values import people, percent
+from aggregator.plan.kinds.values import people
+from hubbub.texts import percent
 from oracles.errors import ParameterError
 from oracles.mechanisms import NEWEST, automatic
 from oracles.query.answers import MOST_PAIRS

@@ -136,6 +136,7 @@ SAME_JOB = {
     "table": "something as a table: records, an overview, a definition",
     "tally": "counts of reports: with and without Kafka",
     "words": "texts: of flags, and of a simulated crowd",
+    "values": "answers that are listed values, at one stage",
 }
 """Names that several modules have, since they do the same thing in several places."""
 

@@ -11,9 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from aggregator.plan import init
+from aggregator.plan import init, outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
-from aggregator.plan.kinds import values as outlook
 from oracles.errors import ParameterError
 from oracles.query import load_file
 from tests.boards import START

@@ -5,11 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from aggregator.plan import check, command, topic
+from aggregator.plan import check, command, outlook, topic
 from aggregator.plan.check_text import lines
-from aggregator.plan.kinds import values as outlook
+from aggregator.plan.kinds import values
 from aggregator.plan.promise import promises, up
 from hubbub.definitions.catalog import TopicRecord, changes, read
+from hubbub.texts import percent
 from oracles.mechanisms.choice import least_variance, optimum
 from oracles.query import File, load_file
 from tests.queries import make_queries, make_query, make_table, make_text
@@ -46,15 +47,13 @@ def size_of_set(epsilon, size, m):
 
 
 def test_answers_for_life_are_compared_with_once_fresh_and_the_optimum():
-    ways = {way.name: way for way in outlook.ways(query(**SCREENS), query(**SCREENS).oracle)}
+    ways = {way.name: way for way in values.ways(query(**SCREENS), query(**SCREENS).oracle)}
     assert ways["once"].distance == pytest.approx(1.0, abs=0.01)
     assert ways["life"].distance == pytest.approx(4.13, abs=0.01)
     assert ways["life"].lifetime == 12.50667961609
     assert ways["once"].lifetime == 4.0
     assert ways["fresh"].lifetime == 16.0
-    text = outlook.comparison(
-        query(**SCREENS, oracle="olh", buckets=8), query(**SCREENS, oracle="olh", buckets=8).oracle
-    )
+    [text] = outlook.comparison(subject(**SCREENS, oracle="olh", buckets=8))
     assert "Standard error 0.0043 at 10,000 reports, 0.002 with the best report there is" in text
     assert "life 4.65 times (12.51 of the budget of 16), fresh " in text
 
@@ -62,14 +61,14 @@ def test_answers_for_life_are_compared_with_once_fresh_and_the_optimum():
 def test_the_people_that_a_share_needs_see_it():
     view = query(**SCREENS).oracle
     for share in (0.3, 0.01, 0.002):
-        people = outlook.people(view, share, 0.05, sampled=False)
+        people = values.people(view, share, 0.05, sampled=False)
         assert view.detectable(people, 0.05) <= share
         assert view.detectable(people * 98 // 100, 0.05) > share
-    assert outlook.people(view, 1e-9, 0.05, sampled=False) is None
+    assert values.people(view, 1e-9, 0.05, sampled=False) is None
 
 
 def test_the_epsilon_of_answers_once_sees_the_share():
-    epsilon = outlook.epsilon_once(64, 20_000, 0.005, 0.05, sampled=False)
+    epsilon = values.epsilon_once(64, 20_000, 0.005, 0.05, sampled=False)
     assert query(**SCREENS | {"epsilon": epsilon, "answers": "once"}).oracle.detectable(20_000) <= 0.005
     assert query(**SCREENS | {"epsilon": epsilon - 0.1, "answers": "once"}).oracle.detectable(20_000) > 0.005
 
@@ -87,7 +86,7 @@ def test_a_list_of_ten_has_as_many_true_values_as_simulated_people_show():
         view.add(state, reports)
         top = np.argsort(-view.estimate(state, len(reports)).shares)[:10]
         hits.append(int((top < 10).sum()))
-    length, expected = outlook.listed(view, 20_000)
+    length, expected = values.listed(view, 20_000)
     assert length == 10
     assert expected == pytest.approx(np.mean(hits), abs=0.5)
 
@@ -125,7 +124,7 @@ def test_each_attribute_has_its_sentences():
 def test_an_attribute_takes_its_charge_from_the_budget_of_the_whole_query():
     several = query(**SEVERAL | {"attributes": {"sex": ["f", "m"], "age": 40}, "solution": "spl", "budget": 30.0})
     for encoder in several.oracle.encoders:
-        note = next(way.note for way in outlook.ways(several, encoder) if way.name == "life")
+        note = next(way.note for way in values.ways(several, encoder) if way.name == "life")
         assert note.endswith(" of the budget of 30")
 
 
@@ -161,8 +160,7 @@ def test_too_few_people_see_nothing():
     ],
 )
 def test_costly_answers_for_life_and_useless_epsilon_give_warnings(table, texts):
-    q = query(**table)
-    warnings = list(outlook.warnings(q, q.oracle))
+    warnings = list(outlook.warnings(subject(**table)))
     assert len(warnings) == len(texts)
     assert all(text in warning for text, warning in zip(texts, warnings, strict=True))
 
@@ -232,8 +230,8 @@ def test_numbers_have_errors_of_ranks():
     queries = make_queries({"wait": WAIT, "visit": VISIT}, edition=2)
     wait, visit = (" ".join(" ".join(lines(queries[name], 12, 100_000)).split()) for name in ("wait", "visit"))
     rank = 1.96 * math.sqrt(8 * 8.7 / 12 / 100_000) / math.tanh(0.5)
-    assert f"you will know the median to within {outlook.percent(rank)} in rank" in wait
-    assert f"you will know the median of wait to within {outlook.percent(rank * math.sqrt(2))} in rank" in visit
+    assert f"you will know the median to within {percent(rank)} in rank" in wait
+    assert f"you will know the median of wait to within {percent(rank * math.sqrt(2))} in rank" in visit
     for words in ("you will see values", "A list of", "times the people of once", "answers for life need"):
         assert words not in wait
     assert "you will see values of page" in visit

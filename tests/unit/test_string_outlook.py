@@ -50,7 +50,7 @@ def test_costs_are_those_of_the_tally():
     assert "Memory: 8.0 MiB for each open pane and partition, 192.2 MiB in all." in text
     changelog, snapshots = names.written(query, 12)
     assert snapshots == 12 * query.oracle.state_size * 2 * 288
-    assert changelog <= names.CHANGELOG_RATE * 86_400
+    assert changelog <= names.BYTES_PER_S * 86_400
     assert "48 searches a day" in text
     assert memory.worker([query], 12).total > 12 * 2 * query.oracle.state_size * 8
     assert read(windows=["5m", "all"], search="2h").searches_a_day == 12

@@ -1,1 +1,34 @@
-"""Predictions for the kinds of answers, one module a kind."""
+"""Predictions for the kinds of answers, one module a kind, all with the functions of `Predictions`."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from aggregator.plan.kinds import names, numbers, values
+from aggregator.plan.kinds.audience import Audience
+from oracles.mechanisms.haar import Haar
+
+
+class Predictions(Protocol):
+    """The functions that predict one kind of answer."""
+
+    def sentences(self, subject: Audience, /) -> Iterator[str]:
+        """Yield in words what a number of people will show of one answer, and what more would need."""
+
+    def comparison(self, subject: Audience, n: int, /) -> Iterator[str]:
+        """Yield a sentence about the error of `n` reports."""
+
+    def warnings(self, subject: Audience, /) -> Iterator[str]:
+        """Yield warnings about settings with which an answer needs many people."""
+
+    def table(self, subject: Audience, /) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of a table of ways to answer, or none."""
+
+
+KINDS: dict[str, Predictions] = {"values": values, "numbers": numbers, "names": names}
+
+
+def kind_of(subject: Audience) -> Predictions:
+    """Return the kind of an answer."""
+    if subject.query.strings is not None:
+        return KINDS["names"]
+    return KINDS["numbers" if isinstance(subject.encoder, Haar) else "values"]

@@ -10,8 +10,11 @@ from unicodedata import normalize
 
 from aggregator.counting.checkpoint_plan import BYTES_PER_S, INTERVAL
 from aggregator.merging.windows import ENCODED_BYTES
+from aggregator.plan.kinds import values
+from aggregator.plan.kinds.audience import Audience
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
+from hubbub.texts import percent
 from oracles.discover import Strings
 from oracles.discover.cell_hash import MAP_SLOTS, MAPS
 from oracles.discover.reach import reach, smallest_share
@@ -47,7 +50,28 @@ def resized(strings: Strings, length: int) -> Strings:
     return Strings(type(coding)(length, coding.alphabet, coding.normal), strings.cells, strings.digest)
 
 
-def sentences(strings: Strings, cell: Oracle, clients: int, span: str) -> Iterator[str]:
+def comparison(_subject: Audience, _n: int) -> Iterator[str]:
+    """Yield nothing: an error alone says little about names. `found_row` has their smallest shares."""
+    yield from ()
+
+
+def warnings(subject: Audience) -> Iterator[str]:
+    """Yield the warnings about the hashed values that stand for names."""
+    yield from values.warnings(subject)
+
+
+def table(_: Audience) -> Iterator[tuple[str, ...]]:
+    """Yield nothing: the people depend on the lengths of names more than on the way to answer."""
+    yield from ()
+
+
+def sentences(subject: Audience) -> Iterator[str]:
+    """Yield in words what a number of people will show."""
+    if subject.query.strings is not None and subject.encoder is not None:
+        yield from search_sentences(subject.query.strings, subject.encoder, subject.clients, subject.span)
+
+
+def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) -> Iterator[str]:
     """Yield in words what so many people will show."""
     share, units = smallest_share(strings, cell, clients), _units(strings)
     start, length = f"With {clients:,} people {span} at epsilon {cell.epsilon:g}", strings.coding.length
@@ -99,7 +123,7 @@ def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
     epsilon, length = f"epsilon {cell.epsilon:g}", strings.coding.length
     yield f"{clients:,} clients, an unknown string of {length} letters each, {epsilon}, {way}, {cell.name}", False
     yield "", False
-    for text in sentences(strings, cell, clients, "in a window"):
+    for text in search_sentences(strings, cell, clients, "in a window"):
         yield text, True
     yield "", False
     yield f"  letters  smallest share found  people for {SHARE:.0%}", False
@@ -146,7 +170,7 @@ def written(query: Query, partitions: int) -> tuple[int, int]:
     return int(min(BYTES_PER_S, tally / INTERVAL) * DAY), tally * DAY // query.pane
 
 
-def warnings(query: Query) -> Iterator[str]:
+def string_warnings(query: Query) -> Iterator[str]:
     """Yield warnings about unknown strings."""
     discovery = discovery_of(query)
     if discovery is None:
@@ -180,15 +204,6 @@ def _absent_symbols(discovery: Discovery) -> str:
 def discovery_of(query: Query) -> Discovery | None:
     """Return the domain of unknown strings, or None if the answers are listed."""
     return None if query.domain is None else query.domain.discovery
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, with two digits.
-
-    >>> percent(0.0171), percent(0.0088)
-    ('1.7%', '0.88%')
-    """
-    return f"{float(f'{100 * share:.2g}'):g}%"
 
 
 def _units(strings: Strings) -> str:

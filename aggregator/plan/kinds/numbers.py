@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from aggregator.plan.kinds.audience import Audience
 from oracles.mechanisms import oracle
 from oracles.mechanisms.haar import Haar
 from oracles.numbers.tree import Tree
@@ -15,24 +16,39 @@ _TABLE = 2
 """The table of clients that answer for life."""
 
 
-def error(encoder: Haar, n: int) -> str:
-    """Return a sentence about the error of numbers. All ways to answer have the same one."""
-    return (
-        f"Standard error {encoder.rank_error(n):.2g} of the share of numbers up to a bin, at {n:,} reports. Answers "
-        "once, for life and fresh need the same people."
-    )
+def comparison(subject: Audience, n: int) -> Iterator[str]:
+    """Yield a sentence about the error of numbers. All ways to answer have the same one."""
+    if isinstance(subject.encoder, Haar):
+        yield (
+            f"Standard error {subject.encoder.rank_error(n):.2g} of the share of numbers up to a bin, at {n:,} "
+            "reports. Answers once, for life and fresh need the same people."
+        )
 
 
-def sentence(encoder: Haar, n: int, clients: int, start: str, of: str) -> str:
-    """Return in words what `n` reports will show of the distribution. `clients` people send them."""
-    rank = Z * encoder.rank_error(max(1, n))
+def sentences(subject: Audience) -> Iterator[str]:
+    """Yield in words what a number of people will show of the distribution."""
+    if not isinstance(subject.encoder, Haar):
+        return
+    start = subject.start
+    rank = Z * subject.encoder.rank_error(max(1, subject.n))
     if rank >= 0.5:
-        return f"{start} you will not know the median{of}."
-    return (
-        f"{start} you will know the median{of} to within {100 * rank:.2g}% in rank: the 95% interval reaches from "
-        f"about {50 - 100 * rank:.1f}% to {50 + 100 * rank:.1f}% of the people. Half of that needs "
-        f"{4 * clients:,} people."
+        yield f"{start} you will not know the median{subject.of}."
+        return
+    yield (
+        f"{start} you will know the median{subject.of} to within {100 * rank:.2g}% in rank: the 95% interval reaches "
+        f"from about {50 - 100 * rank:.1f}% to {50 + 100 * rank:.1f}% of the people. Half of that needs "
+        f"{4 * subject.clients:,} people."
     )
+
+
+def warnings(_: Audience) -> Iterator[str]:
+    """Yield nothing: answers for life need no more people than others."""
+    yield from ()
+
+
+def table(_: Audience) -> Iterator[tuple[str, ...]]:
+    """Yield nothing: all ways to answer need the same people."""
+    yield from ()
 
 
 def tree_of(bins: int, epsilon: float, answers: str) -> Tree:
@@ -47,11 +63,11 @@ def plan_lines(
     tree = tree_of(bins, epsilon, answers)
     way = "answers for life" if answers == "life" else f"answers {answers}"
     yield f"{clients:,} clients, a number in one of {bins:,} bins each, epsilon {epsilon:g}, {way}", True
-    for text in sentences(tree, clients, QUANTILES, () if width is None else (width,)):
+    for text in interval_sentences(tree, clients, QUANTILES, () if width is None else (width,)):
         yield text, False
 
 
-def sentences(tree: Tree, n: int, quantiles: Iterable[float], widths: Iterable[float] = ()) -> Iterator[str]:
+def interval_sentences(tree: Tree, n: int, quantiles: Iterable[float], widths: Iterable[float] = ()) -> Iterator[str]:
     """Yield in words how wide the intervals of quantiles will be, and how many reports other widths need."""
     reach = tree.resolution(n)
     yield (

@@ -1,7 +1,7 @@
-"""A model of the results of a query with a number of people, and of the people that other ways to answer need.
+"""Predictions about listed values: errors of shares, ways to answer, lists of the largest, and tables of pairs.
 
-One client answers once in each period. The people that a way needs are compared by the variance of a rare value, as a
-multiple of that of the best report there is. `check`, `plan` and `init` use this model.
+The people that a way to answer needs are compared by the variance of a rare value, as a multiple of that of the best
+report there is.
 """
 
 import math
@@ -11,13 +11,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from aggregator.plan.kinds import names, numbers
+from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.promise import up
+from hubbub.texts import percent
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
 from oracles.mechanisms import EACH, NEWEST, automatic, fitted
 from oracles.mechanisms.choice import least_variance, optimum, total
-from oracles.mechanisms.haar import Haar
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 from oracles.query.lifetime import times
@@ -34,7 +34,6 @@ LITTLE = 0.1
 """Part of the error that half as much epsilon again must save, or it buys nothing."""
 _DRAWS = 1 << 21
 _NICE = (5, 2, 1)
-_SPANS = {86_400: "a day", 3600: "an hour", 60: "a minute"}
 
 
 @dataclass(frozen=True)
@@ -90,28 +89,31 @@ def own(query: Query, choices: list[Way]) -> Way:
     return next(way for way in choices if way.name == query.answers)
 
 
-def comparison(query: Query, encoder: Oracle, n: int = 10_000) -> str:
-    """Return a sentence that compares the ways to answer with the best report there is."""
-    if isinstance(encoder, Haar):
-        return numbers.error(encoder, n)
-    choices = ways(query, encoder)
+def comparison(subject: Audience, n: int) -> Iterator[str]:
+    """Yield a sentence that compares the ways to answer with the best report there is."""
+    encoder = subject.encoder
+    if encoder is None:
+        return
+    choices = ways(subject.query, encoder)
     error = encoder.noise(n).sigma
     best = error / math.sqrt(distance(encoder, encoder.epsilon))
     parts = [f"{way.name} {way.distance:.2f} times{f' ({way.note})' if way.note else ''}" for way in choices]
-    return (
+    yield (
         f"Standard error {error:.2g} at {n:,} reports, {best:.2g} with the best report there is. People for the same "
         f"error, compared with the best: {', '.join(parts)}."
     )
 
 
-def warnings(query: Query, encoder: Oracle) -> Iterator[str]:
+def warnings(subject: Audience) -> Iterator[str]:
     """Yield warnings about answers for life that need many people, and about epsilon that buys nothing."""
-    if query.answers != "life" or isinstance(encoder, Haar):
+    query, encoder = subject.query, subject.encoder
+    if query.answers != "life" or encoder is None:
         return
     choices = {way.name: way for way in ways(query, encoder)}
     ratio = choices["life"].distance / choices["once"].distance
     if ratio > MANY:
         yield f"answers for life need {ratio:.1f} times the people of once here; raise `budget`, or lower epsilon"
+
     epsilon, budget = 1.5 * encoder.epsilon, query.budget * encoder.epsilon / query.epsilon
     noise = EACH if query.table is None and "noise" not in query.open else None
     more = None if epsilon > min(budget, 16.0) else _for_life(epsilon, encoder.size, budget, noise)
@@ -183,69 +185,11 @@ def epsilon_once(size: int, n: int, share: float, family_error: float, *, sample
     return None if high == 160 else high / 10
 
 
-def percent(share: float) -> str:
-    """Return a share in percent, with two digits.
-
-    >>> percent(0.0221), percent(0.5), percent(0.00034)
-    ('2.2%', '50%', '0.034%')
-    """
-    return f"{float(f'{100 * share:.2g}'):g}%"
-
-
-def span(period: int) -> str:
-    """Return a period in words."""
-    return _SPANS.get(period, f"every {period:,} s")
-
-
-@dataclass(frozen=True)
-class Audience:
-    """One attribute of a query, or its only answer, and the people that answer it."""
-
-    query: Query
-    name: str
-    view: Pure
-    encoder: Oracle | None
-    """Oracle of the clients. None for rsfd, whose clients hide which attribute they answer."""
-    clients: int
-
-    @property
-    def n(self) -> int:
-        return self.clients // len(self.query.attributes) if self.sampled else self.clients
-
-    @property
-    def of(self) -> str:
-        """The attribute in words, if there are several."""
-        return f" of {self.name.rpartition('.')[2]}" if self.query.attributes else ""
-
-    @property
-    def sampled(self) -> bool:
-        return self.query.solution == "smp"
-
-
-def audiences(query: Query, clients: int) -> list[Audience]:
-    oracle, only = query.oracle, query.only_oracle
-    if only is not None or isinstance(oracle, Oracle):
-        return [Audience(query, query.name, view, only, clients) for view in query.attribute_oracles]
-    encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
-    labels = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
-    return [
-        Audience(query, name, view, encoder, clients)
-        for name, view, encoder in zip(labels, oracle.attributes, encoders, strict=True)
-    ]
-
-
 def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of one answer, and what more would need."""
     query, view, n = subject.query, subject.view, subject.n
-    if query.strings is not None and subject.encoder is not None:
-        yield from names.sentences(query.strings, subject.encoder, subject.clients, span(query.period))
-        return
-    if isinstance(subject.encoder, Haar):
-        start = f"With {subject.clients:,} people {span(query.period)}"
-        yield numbers.sentence(subject.encoder, n, subject.clients, start, subject.of)
-        return
+    start = subject.start
     share = view.detectable(n, query.family_error, sampled=subject.sampled)
-    start = f"With {subject.clients:,} people {span(query.period)}"
     if share is None:
         need = people(view, 0.5, query.family_error, sampled=subject.sampled)
         factor = len(query.attributes) if subject.sampled else 1
@@ -281,8 +225,6 @@ def _count(number: int | None, factor: int) -> str:
 def table(subject: Audience) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a table of ways to answer, compared at the share that the query shows to these people."""
     encoder = subject.encoder
-    if isinstance(encoder, Haar) or subject.query.strings is not None:
-        return
     share = subject.view.detectable(subject.n, subject.query.family_error, sampled=subject.sampled)
     if encoder is None or share is None:
         return
