@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from textwrap import wrap
 
-from aggregator.plan import capacity, outlook, pair_table
+from aggregator.plan import capacity, outlook
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
 from aggregator.plan.fleet import Assumptions, fleet
-from aggregator.plan.kinds import names, numbers
-from aggregator.plan.kinds.values import of_optimum
-from aggregator.plan.pair_table import table_sizes
+from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
 from oracles.discover import FAMILY_ERROR
@@ -67,9 +65,9 @@ def main(arguments: list[str]) -> int:
 
     def table() -> None:
         epsilon = usable_epsilon(options.epsilon)
-        share = options.target_share or pair_table.SHARE
+        share = options.target_share or values.PAIR_SHARE
         budget = options.budget or 4.0 * epsilon
-        texts = pair_table.sentences(
+        texts = values.pair_sentences(
             options.table, epsilon, share, options.family_error, budget if options.answers == "life" else None
         )
         sys.stdout.write("".join(f"{line}\n" for text in texts for line in wrap(text, WIDTH)))
@@ -98,10 +96,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("plan", HELP)
     clients = "clients that answer in one window, such as 1e6"
     parser.add_argument("--clients", type=whole(1, MOST_CLIENTS), metavar="N", help=clients)
-    values = 'number of values, "(other)" included'
-    parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=values)
+    sizes = 'number of values, "(other)" included'
+    parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=sizes)
     cells = "sizes of two attributes, such as 16x8: print the people that a table of all their pairs needs"
-    parser.add_argument("--table", type=parsed(table_sizes), metavar="AxB", help=cells)
+    parser.add_argument("--table", type=parsed(values.table_sizes), metavar="AxB", help=cells)
     number = "plan for answers that are numbers: their quantiles"
     parser.add_argument("--number", action="store_true", help=number)
     bins = f"number of bins of numbers (default: {BINS_BY_DEFAULT})"
@@ -197,7 +195,7 @@ def _row(*cells: str) -> str:
 
 
 def _cells(plan: Plan, each: Prospect) -> Iterator[str]:
-    ratio = of_optimum(each.oracle, plan.epsilon)
+    ratio = values.of_optimum(each.oracle, plan.epsilon)
     yield f"{ratio:.3f}" if ratio < 10 else f"{ratio:.3g}"
     yield f"{each.sigma:.3g}"
     yield ">1" if each.detectable is None else f"{each.detectable:.3g}"

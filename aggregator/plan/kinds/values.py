@@ -5,6 +5,7 @@ report there is.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,7 @@ from oracles.mechanisms import EACH, NEWEST, automatic, fitted
 from oracles.mechanisms.choice import least_variance, optimum, total
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
+from oracles.query.answers import MOST_PAIRS
 from oracles.query.lifetime import times
 
 EXPONENT = 1.1
@@ -33,6 +35,9 @@ MANY = 2.0
 LITTLE = 0.1
 """Part of the error that half as much epsilon again must save, or it buys nothing."""
 _DRAWS = 1 << 21
+PAIR_SHARE = 0.01
+"""The share of a cell to see in a table of pairs, by default."""
+_SIZES = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 _NICE = (5, 2, 1)
 
 
@@ -218,7 +223,7 @@ def sentences(subject: Audience) -> Iterator[str]:
     yield text
 
 
-def _count(number: int | None, factor: int) -> str:
+def _count(number: int | None, factor: int = 1) -> str:
     return "more than 10^13" if number is None else f"{number * factor:,}"
 
 
@@ -240,3 +245,43 @@ def table(subject: Audience) -> Iterator[tuple[str, ...]]:
             up(way.lifetime),
             way.note,
         )
+
+
+def table_sizes(text: str) -> tuple[int, int]:
+    """Return the sizes of a table such as 16x8."""
+    match = _SIZES.fullmatch(text)
+    rows, columns = (int(match[1]), int(match[2])) if match else (0, 0)
+    if min(rows, columns) < 2 or rows * columns > MOST_PAIRS:
+        raise ParameterError(f"must be the sizes of two attributes, such as 16x8, with at most {MOST_PAIRS:,} cells")
+    return rows, columns
+
+
+def pair_sentences(
+    sizes: tuple[int, int], epsilon: float, share: float, family_error: float, budget: float | None
+) -> Iterator[str]:
+    """Yield in words how many people a table of pairs needs, and how many its two attributes alone need.
+
+    With `smp` a person answers one attribute or the pair. So each answer has a third of the people, or half of them
+    without the pair. Oracles are those of a file of the newest edition, within the budget of answers for life.
+    """
+    rows, columns = sizes
+
+    def need(size: int, answers: int) -> int | None:
+        oracle = automatic(epsilon, size, edition=NEWEST, budget=budget)
+        each = people(oracle, share, family_error, sampled=True)
+        return None if each is None else each * answers
+
+    cell, alone = need(rows * columns, 3), _larger(need(rows, 2), need(columns, 2))
+    yield (
+        f"At epsilon {epsilon:g} a table of {rows} x {columns} needs {_count(cell)} people to see a cell that more "
+        f"than {percent(share)} have."
+    )
+    yield (
+        f"The two attributes alone need {_count(alone)} people to see a value that more than {percent(share)} have. "
+        f"With the pair they need {_count(None if alone is None else -(-alone * 3 // 2))}, because fewer answer each."
+    )
+
+
+def _larger(left: int | None, right: int | None) -> int | None:
+    """Return the larger number. None is more than any number."""
+    return None if left is None or right is None else max(left, right)
