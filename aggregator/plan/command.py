@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from textwrap import wrap
 
-from aggregator.plan import capacity, outlook
+from aggregator.plan import fleet, outlook
 from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
-from aggregator.plan.fleet import Assumptions, fleet
+from aggregator.plan.fleet import Assumptions
 from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
@@ -55,8 +55,8 @@ def main(arguments: list[str]) -> int:
     def capacity_of_file() -> None:
         queries = load(options.queries).values()
         assumptions = Assumptions(**{field.name: getattr(options, field.name) for field in fields(Assumptions)})
-        fleets = [fleet(queries, each, assumptions) for each in options.rate]
-        sys.stdout.write("".join(f"{line}\n" for line in capacity.lines(options.queries, queries, fleets, assumptions)))
+        fleets = [fleet.fleet(queries, each, assumptions) for each in options.rate]
+        sys.stdout.write("".join(f"{line}\n" for line in fleet.lines(options.queries, queries, fleets, assumptions)))
 
     def work() -> None:
         epsilon = usable_epsilon(options.epsilon)
@@ -120,7 +120,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)
     error = f"probability that any value is significant by mistake (default: {FAMILY_ERROR:g})"
     parser.add_argument("--family-error", type=share, default=FAMILY_ERROR, metavar="A", help=error)
-    capacity.add_options(parser)
+    fleet.add_options(parser)
     options = parser.parse_args(arguments)
     if options.table is not None and (options.clients, options.size, options.rate) != (None, None, None):
         parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")

@@ -1,18 +1,22 @@
-"""The cores, workers, partitions and brokers for a rate of reports, from the cost of each step.
+"""The cores, workers, partitions and brokers for a rate of reports, from the cost of each step: `hubbub plan --rate`.
 
 A worker counts in one thread and makes records in another process. The plan divides the reports evenly among the
 queries, and those of a query among the partitions. More workers need more partitions, and more partitions need more
 work for state. So the plan searches the smallest number of workers that can do all of the work.
 """
 
+import argparse
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from aggregator.counting.checkpoint_plan import BYTES_PER_S, INTERVAL, RECORDS_PER_S
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
+from aggregator.process.defaults import MEMORY, RETENTION
 from aggregator.records.subject import value_count
+from hubbub.command.options import add_queries, duration, duration_text, in_bytes, share, size, size_text, whole
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
 from oracles.query import Query
@@ -29,6 +33,11 @@ IDS = 9
 """Bytes of an id in the changelog."""
 MOST_WORKERS = 100_000
 """Number of workers at which the search stops."""
+MOST_RATE = 10**12
+_HEADS = (
+    *("reports/s", "counting", "state", "estimates", "cores", "workers", "partitions", "brokers"),
+    *("bytes/s", "memory"),
+)
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,12 @@ class Fleet:
 
 def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fleet:
     """Return the smallest fleet for a rate in reports per second."""
-    share = rate / len(queries)
-    frames = {query.name: share / per_frame(query, assumptions) for query in queries}
-    arriving = sum(share * query.oracle.width + frames[query.name] * (HEADER_SIZE + ENVELOPE) for query in queries)
-    counting = sum(_counting(query, share, frames[query.name], assumptions) for query in queries) / assumptions.speed
+    query_rate = rate / len(queries)
+    frames = {query.name: query_rate / per_frame(query, assumptions) for query in queries}
+    arriving = sum(query_rate * query.oracle.width + frames[query.name] * (HEADER_SIZE + ENVELOPE) for query in queries)
+    counting = (
+        sum(_counting(query, query_rate, frames[query.name], assumptions) for query in queries) / assumptions.speed
+    )
     estimates = sum(map(records, queries)) / assumptions.speed
     _refuse_slow(queries, assumptions)
     workers = 1
@@ -160,7 +171,7 @@ def _state(
     queries: Collection[Query], frames: dict[str, float], partitions: int, workers: int, assumptions: Assumptions
 ) -> tuple[float, float]:
     """Return the cores and bytes per second for state. A tally changes at most as often as frames arrive."""
-    writes = snapshots = finals = size = 0.0
+    writes = snapshots = finals = volume = 0.0
     for query in queries:
         arrivals, tally = frames[query.name], KEY + ENCODED_BYTES * tally_size(query)
         closes = min(partitions / query.pane, arrivals)
@@ -170,16 +181,95 @@ def _state(
         writes += changes + CLOSING * closes
         snapshots += closes + totals
         finals += min(costs.finals(query), arrivals)
-        size += tally * (changes + 2 * closes + totals) + IDS * arrivals * assumptions.ids
-        size += sum(
+        volume += tally * (changes + 2 * closes + totals) + IDS * arrivals * assumptions.ids
+        volume += sum(
             min(1 / (window.step or query.pane), arrivals) * state_size(query, window) for window in query.windows
         )
     limit, total = RECORDS_PER_S * workers, writes + snapshots
     throttle = min(1.0, limit / total) if total else 1.0
     cores = throttle * (writes * costs.CHANGELOG + snapshots * costs.SNAPSHOT) + finals * costs.FINAL
-    return cores / assumptions.speed, min(size, BYTES_PER_S * workers)
+    return cores / assumptions.speed, min(volume, BYTES_PER_S * workers)
 
 
 def state_size(query: Query, window: Window) -> int:
     """Return the usual bytes of the state after a final: the total of `all`, or the windows to compare with."""
     return KEY + ENCODED_BYTES * state_bytes(window, tally_size(query), value_count(query)) // INTEGER
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--rate` and the options of its assumptions."""
+    group, defaults = parser.add_argument_group("capacity for a rate"), Assumptions()
+    rates = "reports per second of all queries in the file together, such as 1e6; separate several with commas"
+    group.add_argument("--rate", type=_rates, metavar="N[,N...]", help=rates)
+    add_queries(parser)
+    frame = f"reports in a frame (default: {defaults.per_frame:,})"
+    group.add_argument("--per-frame", type=whole(1, 1_000_000), default=defaults.per_frame, metavar="N", help=frame)
+    group.add_argument("--no-ids", dest="ids", action="store_false", help="plan for frames without ids")
+    minimum = f"minimum number of partitions of the reports (default: {defaults.partitions})"
+    group.add_argument("--partitions", type=whole(1, 10_000), default=defaults.partitions, metavar="N", help=minimum)
+    busy = f"busy share of each core at this rate (default: {defaults.fill:g})"
+    group.add_argument("--fill", type=share, default=defaults.fill, metavar="F", help=busy)
+    speed = f"speed of a core relative to docs/performance.md (default: {defaults.speed:g}; "
+    speed += "benchmarks/costs.py measures it)"
+    group.add_argument("--speed", type=_speed, default=defaults.speed, metavar="X", help=speed)
+    replicas = f"replicas of each partition (default: {defaults.replicas})"
+    group.add_argument("--replicas", type=whole(1, 100), default=defaults.replicas, metavar="R", help=replicas)
+    keep = "time for which Kafka keeps the reports, such as 12h or 7d, for the disk"
+    keep += f" (default: {duration_text(defaults.retention)})"
+    group.add_argument("--retention", type=duration, default=defaults.retention, metavar="D", help=keep)
+    broker = "bytes per second that a broker receives, replicas included; it sends as many"
+    broker += f" (default: {size_text(defaults.broker_rate)})"
+    group.add_argument("--broker-rate", type=_rate_size, default=defaults.broker_rate, metavar="SIZE", help=broker)
+    partition = f"bytes per second of the reports of one partition (default: {size_text(defaults.partition_rate)})"
+    group.add_argument(
+        "--partition-rate", type=_rate_size, default=defaults.partition_rate, metavar="SIZE", help=partition
+    )
+
+
+def _rates(text: str) -> list[int]:
+    return [whole(1, MOST_RATE)(each) for each in text.split(",")]
+
+
+def _speed(text: str) -> float:
+    number = float(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) else 0.0
+    if not 0.01 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"must be a number from 0.01 to 100, got {text!r}")
+    return number
+
+
+def _rate_size(text: str) -> int:
+    number = size(text)
+    if number < 1024:
+        raise argparse.ArgumentTypeError(f"must be at least 1KiB, got {text!r}")
+    return number
+
+
+def lines(file: str, queries: Collection[Query], fleets: Sequence[Fleet], assumptions: Assumptions) -> Iterator[str]:
+    """Yield the assumptions and a line for each rate, in at most 100 columns."""
+    ids = "with ids" if assumptions.ids else "without ids"
+    content = f"{assumptions.per_frame:,} reports" if assumptions.per_frame > 1 else "one report"
+    number = f"{len(queries):,} queries" if len(queries) != 1 else "1 query"
+    yield f"{number} of {file}, frames of {content} {ids}, a core {assumptions.fill:.0%} busy"
+    yield (
+        f"brokers: {assumptions.replicas} replicas, {in_bytes(assumptions.broker_rate)}/s each; a partition: "
+        f"{in_bytes(assumptions.partition_rate)}/s"
+    )
+    need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries) * assumptions.speed
+    yield f"finals: {need:,.3g} per second needed; a core busy with them delivers about {delivers:,.3g}"
+    days = f"{assumptions.retention / 86_400:,.3g} days"
+    yield f"disk for {days} of reports, replicas included: {', '.join(in_bytes(each.disk) for each in fleets)}"
+    cores = ", ".join(f"{each.gateways:,.1f}" for each in fleets)
+    yield f"gateways: {cores} cores, if all reports arrive in requests of {content}"
+    yield f"a board: {in_bytes(memory.board(queries, RETENTION, MEMORY))} of memory for {RETENTION // 3600} hours"
+    yield "counting, state, estimates: busy cores; cores: required cores; memory: of each worker"
+    yield ""
+    rows = [_HEADS, *map(_cells, fleets)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _cells(fleet: Fleet) -> Sequence[str]:
+    busy = (f"{cores:,.2f}" if cores >= 0.01 else "<0.01" for cores in (fleet.counting, fleet.state, fleet.estimates))
+    whole_numbers = (f"{number:,}" for number in (fleet.cores, fleet.workers, fleet.partitions, fleet.brokers))
+    return f"{fleet.rate:,}", *busy, *whole_numbers, in_bytes(fleet.arriving), in_bytes(fleet.memory)
