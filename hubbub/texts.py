@@ -1,6 +1,7 @@
 """Parts of messages."""
 
 from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
 
 MOST = 5
 """The most names in a message."""
@@ -23,3 +24,8 @@ def percent(share: float) -> str:
     ('2.2%', '50%', '0.034%')
     """
     return f"{float(f'{100 * share:.2g}'):g}%"
+
+
+def up(number: float | Decimal) -> str:
+    """Return a number rounded up to five digits, so that the text never promises too much."""
+    return f"{Context(prec=5, rounding=ROUND_CEILING).create_decimal(str(number)).normalize():f}"

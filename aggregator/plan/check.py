@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from aggregator.plan import check_text, topic
 from aggregator.plan.fleet import Assumptions
-from aggregator.plan.promise import sum_of_charges
+from aggregator.plan.visibility import sum_of_charges
 from hubbub.command.options import add_kafka, add_queries, parser_of, run, size, size_text, whole
 from hubbub.definitions.catalog import Definitions
 from oracles.errors import HubbubError

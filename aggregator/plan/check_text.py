@@ -9,10 +9,11 @@ from aggregator.plan import costs, memory, outlook, visibility
 from aggregator.plan.kinds import names
 from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.kinds.values import of_optimum
-from aggregator.plan.promise import promises, up
+from aggregator.plan.visibility import promises
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
+from hubbub.texts import up
 from oracles.estimate import Pure
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain

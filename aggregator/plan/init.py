@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from aggregator.plan import outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
-from aggregator.plan.promise import up
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
+from hubbub.texts import up
 from oracles.errors import ParameterError, QueryError, extra
 from oracles.mechanisms import NEWEST
 from oracles.numbers import LOG

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from aggregator.plan.promise import up
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
+from hubbub.texts import up
 from oracles.mechanisms.choice import total
 from oracles.query import File, Query
 

@@ -8,9 +8,9 @@ import pytest
 from aggregator.plan import check, command, outlook, topic
 from aggregator.plan.check_text import lines
 from aggregator.plan.kinds import values
-from aggregator.plan.promise import promises, up
+from aggregator.plan.visibility import promises
 from hubbub.definitions.catalog import TopicRecord, changes, read
-from hubbub.texts import percent
+from hubbub.texts import percent, up
 from oracles.mechanisms.choice import least_variance, optimum
 from oracles.query import File, load_file
 from tests.queries import make_queries, make_query, make_table, make_text

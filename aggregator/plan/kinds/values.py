@@ -13,8 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from aggregator.plan.kinds.audience import Audience
-from aggregator.plan.promise import up
-from hubbub.texts import percent
+from hubbub.texts import percent, up
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
 from oracles.mechanisms import EACH, NEWEST, automatic, fitted
