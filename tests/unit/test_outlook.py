@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from aggregator.plan import check, command, outlook, topic
+from aggregator.plan import check, command, outlook
 from aggregator.plan.check_text import lines
 from aggregator.plan.kinds import values
 from aggregator.plan.visibility import promises
@@ -208,7 +208,7 @@ def test_check_says_what_the_newest_edition_saves(capsys, tmp_path):
     ],
 )
 def test_a_file_is_compared_with_the_topic(before, after, sentences):
-    text = " ".join(topic.compare(after, topic_of(before), 8.0))
+    text = " ".join(check.compare(after, topic_of(before), 8.0))
     for sentence in sentences:
         assert sentence in text
 
