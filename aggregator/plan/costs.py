@@ -16,19 +16,31 @@ from oracles.mechanisms.protocol import Oracle
 from oracles.multi.attributes import Multi
 from oracles.query import Query
 
-MESSAGE, ID, BYTE = 0.12e-6, 0.15e-6, 1.8e-9
-"""Seconds for each message, for each id, and for each byte read (benchmarks/end_to_end.py)."""
+MESSAGE = 0.12e-6
+"""Seconds for each message (benchmarks/end_to_end.py)."""
+ID = 0.15e-6
+"""Seconds for each id (benchmarks/end_to_end.py)."""
+BYTE = 1.8e-9
+"""Seconds for each byte that is read (benchmarks/end_to_end.py)."""
 ADD = 1.4e-9
 """Seconds for each integer that a report changes, or 64 bits of a unary report (benchmarks/kernels.py)."""
 CACHES = ((1_000, 1.0), (10_000, 1.1), (100_000, 1.8), (1_000_000, 5.5))
 """Integers of a tally, and the slowdown when it no longer fits the caches, for olh (benchmarks/kernels.py)."""
-CHANGELOG, SNAPSHOT = 40e-6, 30e-6
-"""Seconds of workers to write a tally to the changelog, and to write and read a snapshot (benchmarks/state.py)."""
-RECORD, FIT, VALUE = 1e-3, 50e-3, 0.4e-6
-"""Seconds for the findings, record and alerts of a window (benchmarks/many.py), a prior, and a value (records.py)."""
+CHANGELOG = 40e-6
+"""Seconds of workers to write a tally to the changelog (benchmarks/state.py)."""
+SNAPSHOT = 30e-6
+"""Seconds of workers to write and read a snapshot (benchmarks/state.py)."""
+RECORD = 1e-3
+"""Seconds for the findings, record and alerts of a window (benchmarks/many.py)."""
+FIT = 50e-3
+"""Seconds for a fitted prior (benchmarks/records.py)."""
+VALUE = 0.4e-6
+"""Seconds for a value of a record (benchmarks/records.py)."""
 
-REQUEST, REPORT = 73e-6, 7.3e-9
-"""Seconds of a gateway for each request, and for each further report in it (benchmarks/gateway.py, olh)."""
+REQUEST = 73e-6
+"""Seconds of a gateway for each request (benchmarks/gateway.py, olh)."""
+REPORT = 7.3e-9
+"""Seconds of a gateway for each further report in a request (benchmarks/gateway.py, olh)."""
 FINAL = 1e-3
 """Seconds of a worker to publish a final and its state, in addition to its record: 0.7 ms, and the sockets."""
 
@@ -42,8 +54,8 @@ def add(oracle: Oracle | Multi) -> float:
     """Return the seconds to count all attributes of a report, or with smp the one that it answers."""
     if isinstance(oracle, Oracle):
         return ADD * oracle.work * slower(oracle.state_size)
-    each = sum(map(add, oracle.encoders))
-    return each / len(oracle.encoders) if oracle.solution == "smp" else each
+    seconds = sum(map(add, oracle.encoders))
+    return seconds / len(oracle.encoders) if oracle.solution == "smp" else seconds
 
 
 def slower(cells: int) -> float:
@@ -52,10 +64,10 @@ def slower(cells: int) -> float:
     >>> slower(64), slower(1_000_000), round(slower(31_623), 2)
     (1.0, 5.5, 1.41)
     """
-    for (low, before), (high, after) in pairwise(CACHES):
+    for (low, low_factor), (high, high_factor) in pairwise(CACHES):
         if cells <= high:
             part = max(0.0, math.log(cells / low) / math.log(high / low))
-            return before * math.pow(after / before, part)
+            return low_factor * math.pow(high_factor / low_factor, part)
     return CACHES[-1][1]
 
 
@@ -87,8 +99,8 @@ def provisional_records(query: Query) -> float:
     if query.emit_every is None:
         return 0.0
     shortest = min(spans(query))
-    inside = sum(window.kind != "all" and window.size > shortest for window in set(query.windows))
-    return records_each(query) * inside / max(query.emit_every, shortest)
+    longer = [window for window in set(query.windows) if window.kind != "all" and window.size > shortest]
+    return records_each(query) * len(longer) / max(query.emit_every, shortest)
 
 
 def deliverable_finals(queries: Collection[Query]) -> float:

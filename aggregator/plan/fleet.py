@@ -1,8 +1,8 @@
 """The cores, workers, partitions and brokers for a rate of reports, from the cost of each step: `hubbub plan --rate`.
 
 A worker counts in one thread and makes records in another process. The plan divides the reports evenly among the
-queries, and those of a query among the partitions. More workers need more partitions, and more partitions need more
-work for state. So the plan searches the smallest number of workers that can do all of the work.
+queries, and those of a query among the partitions. It searches the smallest number of workers that can do all of the
+work, because more workers need more partitions, and more partitions need more work for state.
 """
 
 import argparse
@@ -35,8 +35,16 @@ MOST_WORKERS = 100_000
 """Number of workers at which the search stops."""
 MOST_RATE = 10**12
 _HEADS = (
-    *("reports/s", "counting", "state", "estimates", "cores", "workers", "partitions", "brokers"),
-    *("bytes/s", "memory"),
+    "reports/s",
+    "counting",
+    "state",
+    "estimates",
+    "cores",
+    "workers",
+    "partitions",
+    "brokers",
+    "bytes/s",
+    "memory",
 )
 
 
@@ -100,6 +108,8 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
     )
     estimates = sum(map(records, queries)) / assumptions.speed
     _refuse_slow(queries, assumptions)
+
+    # More workers bring more partitions, hence more work for state, so the number rises until it is enough.
     workers = 1
     while True:
         partitions = _partitions(workers, arriving, assumptions)
@@ -113,6 +123,7 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
                 "queries on as many partitions; raise --fill or reduce the number of queries"
             )
         workers = minimum
+
     cores = math.ceil((counting + state + estimates) / assumptions.fill)
     brokers = max(
         assumptions.replicas, math.ceil((arriving + writing) * assumptions.replicas / assumptions.broker_rate)
@@ -141,8 +152,9 @@ def per_frame(query: Query, assumptions: Assumptions) -> int:
 
 
 def _counting(query: Query, reports: float, frames: float, assumptions: Assumptions) -> float:
-    width, content = query.oracle.width, per_frame(query, assumptions)
-    message = costs.message(content, width, ids=assumptions.ids, header=HEADER_SIZE + ENVELOPE)
+    message = costs.message(
+        per_frame(query, assumptions), query.oracle.width, ids=assumptions.ids, header=HEADER_SIZE + ENVELOPE
+    )
     return frames * message + reports * costs.add(query.oracle)
 
 
@@ -171,13 +183,18 @@ def _state(
     queries: Collection[Query], frames: dict[str, float], partitions: int, workers: int, assumptions: Assumptions
 ) -> tuple[float, float]:
     """Return the cores and bytes per second for state. A tally changes at most as often as frames arrive."""
-    writes = snapshots = finals = volume = 0.0
+    writes = 0.0
+    snapshots = 0.0
+    finals = 0.0
+    volume = 0.0
     for query in queries:
-        arrivals, tally = frames[query.name], KEY + ENCODED_BYTES * tally_size(query)
+        arrivals = frames[query.name]
+        tally = KEY + ENCODED_BYTES * tally_size(query)
         closes = min(partitions / query.pane, arrivals)
         changes = min(partitions / INTERVAL, arrivals)
         is_long = any(window.kind != "all" and window.size > query.pane for window in query.windows)
         totals = min(1 / query.pane, arrivals) if is_long else 0.0
+
         writes += changes + CLOSING * closes
         snapshots += closes + totals
         finals += min(costs.finals(query), arrivals)
@@ -185,7 +202,10 @@ def _state(
         volume += sum(
             min(1 / (window.step or query.pane), arrivals) * state_size(query, window) for window in query.windows
         )
-    limit, total = RECORDS_PER_S * workers, writes + snapshots
+
+    # A worker limits its records a second, so a busy one writes the same tally less often.
+    limit = RECORDS_PER_S * workers
+    total = writes + snapshots
     throttle = min(1.0, limit / total) if total else 1.0
     cores = throttle * (writes * costs.CHANGELOG + snapshots * costs.SNAPSHOT) + finals * costs.FINAL
     return cores / assumptions.speed, min(volume, BYTES_PER_S * workers)
@@ -198,13 +218,16 @@ def state_size(query: Query, window: Window) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add `--rate` and the options of its assumptions."""
-    group, defaults = parser.add_argument_group("capacity for a rate"), Assumptions()
+    group = parser.add_argument_group("capacity for a rate")
+    defaults = Assumptions()
+
     rates = "reports per second of all queries in the file together, such as 1e6; separate several with commas"
     group.add_argument("--rate", type=_rates, metavar="N[,N...]", help=rates)
     add_queries(parser)
     frame = f"reports in a frame (default: {defaults.per_frame:,})"
     group.add_argument("--per-frame", type=whole(1, 1_000_000), default=defaults.per_frame, metavar="N", help=frame)
     group.add_argument("--no-ids", dest="ids", action="store_false", help="plan for frames without ids")
+
     minimum = f"minimum number of partitions of the reports (default: {defaults.partitions})"
     group.add_argument("--partitions", type=whole(1, 10_000), default=defaults.partitions, metavar="N", help=minimum)
     busy = f"busy share of each core at this rate (default: {defaults.fill:g})"
@@ -212,6 +235,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     speed = f"speed of a core relative to docs/performance.md (default: {defaults.speed:g}; "
     speed += "benchmarks/costs.py measures it)"
     group.add_argument("--speed", type=_speed, default=defaults.speed, metavar="X", help=speed)
+
     replicas = f"replicas of each partition (default: {defaults.replicas})"
     group.add_argument("--replicas", type=whole(1, 100), default=defaults.replicas, metavar="R", help=replicas)
     keep = "time for which Kafka keeps the reports, such as 12h or 7d, for the disk"
@@ -227,7 +251,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _rates(text: str) -> list[int]:
-    return [whole(1, MOST_RATE)(each) for each in text.split(",")]
+    return [whole(1, MOST_RATE)(rate) for rate in text.split(",")]
 
 
 def _speed(text: str) -> float:
@@ -254,15 +278,18 @@ def lines(file: str, queries: Collection[Query], fleets: Sequence[Fleet], assump
         f"brokers: {assumptions.replicas} replicas, {in_bytes(assumptions.broker_rate)}/s each; a partition: "
         f"{in_bytes(assumptions.partition_rate)}/s"
     )
-    need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries) * assumptions.speed
+
+    need = sum(map(costs.finals, queries))
+    delivers = costs.deliverable_finals(queries) * assumptions.speed
     yield f"finals: {need:,.3g} per second needed; a core busy with them delivers about {delivers:,.3g}"
     days = f"{assumptions.retention / 86_400:,.3g} days"
-    yield f"disk for {days} of reports, replicas included: {', '.join(in_bytes(each.disk) for each in fleets)}"
-    cores = ", ".join(f"{each.gateways:,.1f}" for each in fleets)
+    yield f"disk for {days} of reports, replicas included: {', '.join(in_bytes(fleet.disk) for fleet in fleets)}"
+    cores = ", ".join(f"{fleet.gateways:,.1f}" for fleet in fleets)
     yield f"gateways: {cores} cores, if all reports arrive in requests of {content}"
     yield f"a board: {in_bytes(memory.board(queries, RETENTION, MEMORY))} of memory for {RETENTION // 3600} hours"
     yield "counting, state, estimates: busy cores; cores: required cores; memory: of each worker"
     yield ""
+
     rows = [_HEADS, *map(_cells, fleets)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

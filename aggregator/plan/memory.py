@@ -16,24 +16,42 @@ from oracles.consistency import find
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.footprint import INTEGER, stored_windows, tally_size
-from oracles.query.settings import Window
 
-PANE, PART, COUNTER = 250, 130, 8
-"""Bytes of a pane of a hopping window in addition to its tally, of each partition's part while the worker reads it,
-and of an attribute's number of reports."""
-WORKER, ESTIMATOR, BOARD = 100 << 20, 85 << 20, 65 << 20
-"""Bytes of a process with its loaded modules, without data."""
+PANE = 250
+"""Bytes of a pane of a hopping window in addition to its tally."""
+PART = 130
+"""Bytes of each partition's part of a pane while the worker reads it."""
+COUNTER = 8
+"""Bytes of an attribute's number of reports."""
+WORKER = 100 << 20
+"""Bytes of a worker with its loaded modules, without data."""
+ESTIMATOR = 85 << 20
+"""Bytes of a process that makes records, without data."""
+BOARD = 65 << 20
+"""Bytes of a board, without data."""
 COUNT = 4
 """Bytes of a value's count in a window that later windows are compared with."""
-FINDING, SEVERAL, PRIOR, THRESHOLD, ALL_VALUES = 16, 20, 14, 16, 30
-"""Vectors of all values in the findings of a window: for every query, for windows that keep the previous one, for a
-fitted prior, for a threshold that is a share or count, and for a record of all values."""
+# Vectors of all values in the findings of a window, as tests/unit/test_memory.py measures them.
+FINDING = 16
+"""Vectors of every query."""
+SEVERAL = 20
+"""Vectors of windows that keep the previous one, in addition."""
+PRIOR = 14
+"""Vectors of a fitted prior, in addition."""
+THRESHOLD = 16
+"""Vectors of a threshold that is a share or count, in addition."""
+ALL_VALUES = 30
+"""Vectors of a record of all values, in addition."""
 SLACK = 1.2
 """Allocated bytes for each requested byte, because freed blocks do not always fit the next request."""
 NAME = 57
 """Bytes of a value's name in addition to its letters."""
-RECORD, COLUMN, HITTER = 1_500, 100, 110
-"""Bytes of a record in the board, of one of its columns in addition to the numbers, and of a heavy hitter."""
+RECORD = 1_500
+"""Bytes of a record in the board."""
+COLUMN = 100
+"""Bytes of one of its columns in addition to the numbers."""
+HITTER = 110
+"""Bytes of a heavy hitter."""
 HITTERS = 25
 """Number of heavy hitters of a method in an ordinary window."""
 ALERTS = 10 << 20
@@ -91,47 +109,59 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
         estimators=ESTIMATOR * len({estimate_count(query) > LARGE for query in queries}),
-        disk=sum(_disk_bytes(query, window, partitions) for query in queries for window in set(query.windows)),
+        disk=sum(_disk_bytes(query, partitions) for query in queries),
     )
 
 
-def _disk_bytes(query: Query, window: Window, partitions: int) -> int:
-    """Return the bytes of the panes of a long window, and of their parts while the worker reads them."""
+def _disk_bytes(query: Query, partitions: int) -> int:
+    """Return the bytes of the panes of long windows, and of their parts while the worker reads them."""
     cells = tally_size(query)
-    long = window.kind == "hopping" and needs_store(window, query.pane, cells)
-    return long * (2 * window.size // query.pane + partitions * _split_panes(query)) * cells * ENCODED_BYTES
+    panes = 0
+    for window in set(query.windows):
+        if window.kind == "hopping" and needs_store(window, query.pane, cells):
+            panes += 2 * window.size // query.pane + partitions * _split_panes(query)
+    return panes * cells * ENCODED_BYTES
 
 
 def _split_panes(query: Query) -> int:
     """Return the number of panes kept partition by partition, until every kind of window has ended with them."""
-    most = max((window.size for window in query.windows if window.kind == "hopping"), default=0)
-    return min(most, max(window.step or query.pane for window in query.windows)) // query.pane
+    longest = max((window.size for window in query.windows if window.kind == "hopping"), default=0)
+    longest_step = max(window.step or query.pane for window in query.windows)
+    return min(longest, longest_step) // query.pane
 
 
 def _windows(query: Query, partitions: int) -> int:
     """Return the bytes of a query's panes and sums, and of the windows that later ones are compared with."""
     kinds = set(query.windows)
-    cells, numbers = tally_size(query), PANE + COUNTER * len(query.domains)
+    cells = tally_size(query)
+    pane_bytes = PANE + COUNTER * len(query.domains)
+
+    # Panes of long windows are on disk, without their tallies in memory.
     hopping = [window for window in kinds if window.kind == "hopping"]
-    short = [window for window in hopping if not needs_store(window, query.pane, cells)]
-    panes = sum(window.size // query.pane * numbers for window in hopping)
-    panes += sum(window.size // query.pane * cells * ENCODED_BYTES for window in short)
+    in_memory = [window for window in hopping if not needs_store(window, query.pane, cells)]
+    panes = sum(window.size // query.pane * pane_bytes for window in hopping)
+    panes += sum(window.size // query.pane * cells * ENCODED_BYTES for window in in_memory)
     panes += max((window.size // query.pane for window in hopping), default=0) * PART
     panes += _split_panes(query) * partitions * PART
-    sums = 2 * len(kinds) + 2  # the panes since the newest mark, and a provisional window
+
+    # Two sums belong to no kind: the panes since the newest mark, and a provisional window.
+    sums = 2 * len(kinds) + 2
+    windows = panes + (1 + sums) * cells * INTEGER
     if query.strings is not None:  # its windows are not compared with earlier ones
-        return panes + (1 + sums) * cells * INTEGER
-    alerts = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
-    alerts += block_bytes(query)
-    return panes + (1 + sums) * cells * INTEGER + alerts
+        return windows
+
+    compared = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
+    return windows + compared + block_bytes(query)
 
 
 def block_bytes(query: Query) -> int:
     """Return the most bytes of the blocks of windows with which slow changes are found."""
     if query.strings is not None:
         return 0
-    values = sum(domain.size for domain, has in zip(query.domains, blocks.has_blocks(query), strict=True) if has)
-    return sum(blocks.stored_count(query, window) for window in set(query.windows)) * values * BLOCK_COUNT
+    with_blocks = zip(query.domains, blocks.has_blocks(query), strict=True)
+    values = sum(domain.size for domain, has_blocks in with_blocks if has_blocks)
+    count = sum(blocks.stored_count(query, window) for window in set(query.windows))
+    return count * values * BLOCK_COUNT
 
 
 def _findings(query: Query) -> int:
@@ -146,15 +176,14 @@ def _findings(query: Query) -> int:
 
 def board(queries: Collection[Query], retention: int, memory: int) -> int:
     """Return the memory of a board with this retention and memory limit, without true counts."""
-    windows = sum(_records(query, window, retention) for query in queries for window in set(query.windows))
+    windows = sum(_records(query, retention) for query in queries)
     return BOARD + ALERTS + min(windows, memory) + 3 * _names(queries)
 
 
-def _records(query: Query, window: Window, retention: int) -> int:
-    """Return the bytes of the finals of one kind of window."""
-    return max(1, retention // (window.step or query.pane)) * sum(
-        _record_bytes(query, domain) for domain in query.domains
-    )
+def _records(query: Query, retention: int) -> int:
+    """Return the bytes of the finals of all kinds of windows."""
+    one_window = sum(_record_bytes(query, domain) for domain in query.domains)
+    return sum(max(1, retention // (window.step or query.pane)) * one_window for window in set(query.windows))
 
 
 def _record_bytes(query: Query, domain: Domain) -> int:
@@ -166,5 +195,9 @@ def _record_bytes(query: Query, domain: Domain) -> int:
 
 def _names(queries: Collection[Query]) -> int:
     """Return the bytes of all names of values, each once."""
-    domains = (domain for query in queries for domain in query.domains if domain.values or domain.parts)
-    return sum(NAME + len(name) for domain in domains for name in domain.names or ())
+    size = 0
+    for query in queries:
+        for domain in query.domains:
+            if domain.values or domain.parts:
+                size += sum(NAME + len(name) for name in domain.names or ())
+    return size
