@@ -70,11 +70,13 @@ def refusal(query: Query, partitions: int, limit: int) -> str | None:
     need = worker_bytes(query, partitions)
     if need <= limit:
         return None
+
     fewer = "reduce the number of values"
     if query.strings is not None:
         fewer = "use fewer `cells` or a smaller `length`"
     if query.groups is not None:
         fewer += " or of groups"
+
     tally = tally_size(query)
     return (
         f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
@@ -100,29 +102,34 @@ def sum_refusal(queries: Collection[Query], partitions: int, limit: int) -> str 
     needs = {query.name: worker_bytes(query, partitions) for query in queries}
     if sum(needs.values()) <= limit:
         return None
-    largest = max(needs, key=lambda name: needs[name])
+
+    largest_query = max(needs, key=lambda name: needs[name])
     return (
         f"queries: a worker with {partitions} partitions needs {in_bytes(sum(needs.values()))} for the open panes of "
-        f"all {len(needs):,}, above --max-state {in_bytes(limit)}; the largest is {largest} with "
-        f"{in_bytes(needs[largest])}"
+        f"all {len(needs):,}, above --max-state {in_bytes(limit)}; the largest is {largest_query} with "
+        f"{in_bytes(needs[largest_query])}"
     )
 
 
 def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
     """Yield sentences about the memory of a worker with all partitions, and of a board."""
-    usual, maximum = (memory.worker(queries, partitions, most=each) for each in (False, True))
+    ordinary = memory.worker(queries, partitions)
+    maximum = memory.worker(queries, partitions, most=True)
     ids = sum(id_bytes(query, partitions) for query in queries)
     yield (
-        f"A worker with all {partitions} partitions needs about {in_bytes(usual.total)} of memory: tallies "
-        f"{in_bytes(usual.tallies)}, windows {in_bytes(usual.merging)}, the estimates of one window "
-        f"{in_bytes(usual.publishing)}. If all panes are open that may be, it needs {in_bytes(maximum.total)}. With as "
-        f"many ids as max_ids allows, it needs up to {in_bytes(ids)} more."
+        f"A worker with all {partitions} partitions needs about {in_bytes(ordinary.total)} of memory: tallies "
+        f"{in_bytes(ordinary.tallies)}, windows {in_bytes(ordinary.merging)}, the estimates of one window "
+        f"{in_bytes(ordinary.publishing)}. If all panes are open that may be, it needs {in_bytes(maximum.total)}. With "
+        f"as many ids as max_ids allows, it needs up to {in_bytes(ids)} more."
     )
-    need, delivers = sum(map(costs.finals, queries)), costs.deliverable_finals(queries)
+
+    need = sum(map(costs.finals, queries))
+    delivers = costs.deliverable_finals(queries)
     yield (
         f"The queries need {need:,.3g} finals per second. A worker delivers about {delivers:,.3g} for each core that "
         "is busy with them."
     )
+
     if maximum.disk:
         yield (
             f"It keeps the panes of long windows on disk: about {in_bytes(maximum.disk)} in the folder for temporary "
@@ -141,21 +148,26 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
         if view.supports_one and view.size > MANY_VALUES:
             fake = f"one fake report shifts a share as much as {view.shift_per_fake(1):,.0f} clients do"
             yield f"{name}: {oracle} over {view.size:,} values: {fake}{advice}"
+
     epsilon = query.record_epsilon
     if epsilon > HIGH_EPSILON:
         fact = f"a report can be {up(math.exp(epsilon))} times as likely with one answer as with another"
         yield f"epsilon {up(epsilon)} is above {HIGH_EPSILON:g} and gives little privacy: {fact}"
+
     for subject in outlook.audiences(query, 1):
         yield from (f"{subject.name}: {text}" for text in outlook.warnings(subject))
-    if query.season is not None and (need := memory.block_bytes(query)):
+    need = memory.block_bytes(query)
+    if query.season is not None and need:
         yield f"season keeps sums of windows for four seasons: up to {in_bytes(need)} in the topic and in a worker"
     for name, domain, _, _ in attribute_oracles(query):
         if domain.size > MOST_BLOCK_VALUES:
             yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
+
     yield from names.string_warnings(query)
-    yield from visibility.small_steps(query, clients) if clients is not None else ()
+    if clients is not None:
+        yield from visibility.small_steps(query, clients)
     longest = max(window.size for window in query.windows)
     if query.period < longest:
         reason = "clients answer repeatedly in it, with the same noise, so not all its reports are independent"
@@ -165,41 +177,59 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
 
 def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator[str]:
     """Yield all lines about a query, in at most 100 columns."""
-    d, tally = len(query.attributes), tally_size(query)
+    tally = tally_size(query)
     yield f"{query.name}  {query.digest.hex()}"
-    attributes = f"{d} attribute{'s' * (d != 1)} per client, solution {query.solution}"
-    answer = "one answer per client" if query.strings is None else names.counts(query.strings)
-    yield from label("counts", attributes if d else answer)
+    yield from label("counts", _counts(query))
     yield from label("guarantee", *promises(query))
     yield from label("report", in_bytes(query.oracle.width))
     yield from label("tally", f"{in_bytes(tally * INTEGER)}, {tally:,} integers")
+
     panes = f"{open_panes(query)} open panes on each of {partitions} partitions"
     yield from label("worker", f"at most {in_bytes(worker_bytes(query, partitions))}: {panes}")
     ids = f"in addition, {query.max_ids:,} of frames (max_ids) x {panes}, {ID} bytes each"
     yield from label("ids", f"at most {in_bytes(id_bytes(query, partitions))}: {ids}")
+
     interval = f"a worker writes a changed tally of each of {partitions} partitions once in {INTERVAL:g} s,"
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     if query.strings is not None:
         yield from label("strings", *names.costs(query, partitions))
+
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
         yield from label("groups", *visibility.group_sentences(query, clients))
         yield from label("one record", *visibility.crowd_sentences(query, clients))
+
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:
         yield from label("error", *(_prefix(query, subject) + text for text in outlook.comparison(subject)))
-    for subject in everybody if clients is not None else ():
-        yield from label("outlook", *outlook.sentences(subject))
-        ways = list(outlook.table(subject))
-        yield from ["", *_align(iter(ways), (0, 4))] if ways else []
+    if clients is not None:
+        for subject in everybody:
+            yield from label("outlook", *outlook.sentences(subject))
+            ways = list(outlook.table(subject))
+            if ways:
+                yield ""
+                yield from _align(iter(ways), (0, 4))
+
     yield ""
     yield from _align(_oracles(query), (0, 2, 3))
     if not all(view.levels for _, _, _, view in attribute_oracles(query)):
         yield ""
         yield from _align(_errors(query), (0,))
-    texts = [line for warning in warnings(query, clients) for line in label("warning", warning)]
-    yield from ["", *texts] if texts else []
+
+    texts = list(warnings(query, clients))
+    if texts:
+        yield ""
+    for text in texts:
+        yield from label("warning", text)
+
+
+def _counts(query: Query) -> str:
+    """Return what a client tells, in words."""
+    count = len(query.attributes)
+    if count:
+        return f"{count} attribute{'' if count == 1 else 's'} per client, solution {query.solution}"
+    return "one answer per client" if query.strings is None else names.counts(query.strings)
 
 
 def _prefix(query: Query, subject: Audience) -> str:
@@ -209,10 +239,10 @@ def _prefix(query: Query, subject: Audience) -> str:
 def _oracles(query: Query) -> Iterator[Sequence[str]]:
     yield "", "values", "", "oracle", "p", "q", "of the optimum"
     for name, domain, oracle, view in attribute_oracles(query):
-        other = f'and "{OTHER}"' if domain.other else ""
+        rest_of_values = f'and "{OTHER}"' if domain.other else ""
         epsilon = None if query.solution == "rsfd" else getattr(view, "epsilon", None)
         ratio = "" if epsilon is None or view.levels else f"{of_optimum(view, epsilon):.2f}"
-        yield _short(name), f"{domain.named:,}", other, oracle, f"{view.p:.6g}", f"{view.q:.6g}", ratio
+        yield _short(name), f"{domain.named:,}", rest_of_values, oracle, f"{view.p:.6g}", f"{view.q:.6g}", ratio
 
 
 def _errors(query: Query) -> Iterator[Sequence[str]]:
@@ -220,13 +250,20 @@ def _errors(query: Query) -> Iterator[Sequence[str]]:
         yield "reports", *(f"{n:,}" for n in CROWDS)
         yield "smallest share found", *names.found_row(query.strings, query.only_oracle)
         return
-    yield "reports", *(cell for n in CROWDS for cell in (f"{n:,}", ""))
+
+    heads: list[str] = []
+    for n in CROWDS:
+        heads += [f"{n:,}", ""]
+    yield "reports", *heads
     yield "", *("sigma", "detectable") * len(CROWDS)
     for name, _, _, view in attribute_oracles(query):
         if view.levels:
             continue
-        pairs = (errors(query, view, n) for n in CROWDS)
-        yield _short(name), *(cell for sigma, share in pairs for cell in (_share(sigma), _share(share)))
+        cells: list[str] = []
+        for n in CROWDS:
+            sigma, detectable = errors(query, view, n)
+            cells += [_share(sigma), _share(detectable)]
+        yield _short(name), *cells
 
 
 def _share(share: float | None) -> str:
@@ -242,8 +279,8 @@ def _short(name: str) -> str:
 def label(name: str, *texts: str) -> Iterator[str]:
     """Yield texts as lines of at most 100 columns, the first after a name."""
     for text in texts:
-        first, rest = f"  {name:13}", " " * 15
-        yield from wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+        indent = f"  {name:13}"
+        yield from wrap(text, WIDTH, initial_indent=indent, subsequent_indent=" " * 15, break_on_hyphens=False)
         name = ""
 
 

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from textwrap import wrap
 
@@ -55,13 +55,13 @@ def main(arguments: list[str]) -> int:
     def capacity_of_file() -> None:
         queries = load(options.queries).values()
         assumptions = Assumptions(**{field.name: getattr(options, field.name) for field in fields(Assumptions)})
-        fleets = [fleet.fleet(queries, each, assumptions) for each in options.rate]
-        sys.stdout.write("".join(f"{line}\n" for line in fleet.lines(options.queries, queries, fleets, assumptions)))
+        fleets = [fleet.fleet(queries, rate, assumptions) for rate in options.rate]
+        _write(fleet.lines(options.queries, queries, fleets, assumptions))
 
     def work() -> None:
         epsilon = usable_epsilon(options.epsilon)
         plan = Plan(options.clients, options.size, epsilon, options.family_error, options.answers, options.budget)
-        sys.stdout.write("".join(f"{line}\n" for line in lines(plan, options.target_share)))
+        _write(lines(plan, options.target_share))
 
     def table() -> None:
         epsilon = usable_epsilon(options.epsilon)
@@ -70,18 +70,20 @@ def main(arguments: list[str]) -> int:
         texts = values.pair_sentences(
             options.table, epsilon, share, options.family_error, budget if options.answers == "life" else None
         )
-        sys.stdout.write("".join(f"{line}\n" for text in texts for line in wrap(text, WIDTH)))
+        for text in texts:
+            _write(wrap(text, WIDTH))
 
     def plan_numbers() -> None:
-        plan = options.clients, options.bins, usable_epsilon(options.epsilon), options.answers
-        for text, is_heading in numbers.plan_lines(*plan, options.width):
-            sys.stdout.write("".join(f"{line}\n" for line in ([text, ""] if is_heading else _wrap(text))))
+        epsilon = usable_epsilon(options.epsilon)
+        texts = numbers.plan_lines(options.clients, options.bins, epsilon, options.answers, options.width)
+        for text, is_heading in texts:
+            _write([text, ""] if is_heading else _wrap(text))
 
     def strings() -> None:
         epsilon = usable_epsilon(options.epsilon)
         query = names.query_of(options.strings, options.cells, epsilon, options.answers, options.budget)
         for text, is_long in names.plan_lines(options.clients, query):
-            sys.stdout.write("".join(f"{line}\n" for line in (_wrap(text) if is_long else [text])))
+            _write(_wrap(text) if is_long else [text])
 
     if options.rate is not None:
         return run("plan", capacity_of_file)
@@ -92,6 +94,11 @@ def main(arguments: list[str]) -> int:
     return run("plan", work if options.table is None else table)
 
 
+def _write(texts: Iterable[str]) -> None:
+    """Write lines to the terminal."""
+    sys.stdout.write("".join(f"{text}\n" for text in texts))
+
+
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("plan", HELP)
     clients = "clients that answer in one window, such as 1e6"
@@ -100,44 +107,58 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--size", type=whole(2, MAX_SIZE), metavar="D", help=sizes)
     cells = "sizes of two attributes, such as 16x8: print the people that a table of all their pairs needs"
     parser.add_argument("--table", type=parsed(values.table_sizes), metavar="AxB", help=cells)
+
     number = "plan for answers that are numbers: their quantiles"
     parser.add_argument("--number", action="store_true", help=number)
     bins = f"number of bins of numbers (default: {BINS_BY_DEFAULT})"
     parser.add_argument("--bins", type=parsed(_bins), default=BINS_BY_DEFAULT, metavar="B", help=bins)
     reach = "with --number, print the clients for an interval that reaches so far in rank, such as 0.02"
     parser.add_argument("--width", type=share, metavar="H", help=reach)
+
     length = "plan for unknown strings of so many letters: the names that will be found"
     parser.add_argument("--strings", type=whole(1, LONGEST), metavar="L", help=length)
     logarithm = f"with --strings, the logarithm of the number of cells (default: {MOST_CELLS})"
     parser.add_argument("--cells", type=whole(LEAST_CELLS, MOST_CELLS), default=MOST_CELLS, metavar="B", help=logarithm)
+
     privacy = "privacy of each report (default: 1; smaller is more private)"
     parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
     repeats = "how a client repeats its answers: life (default), once or fresh"
     parser.add_argument("--answers", type=one_of(*ANSWERS), default="life", metavar="A", help=repeats)
     limit = "epsilon of all answers of a client (default: four times --epsilon)"
     parser.add_argument("--budget", type=float, metavar="B", help=limit)
+
     goal = "print the clients, or the epsilon, that make this share detectable"
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)
     error = f"probability that any value is significant by mistake (default: {FAMILY_ERROR:g})"
     parser.add_argument("--family-error", type=share, default=FAMILY_ERROR, metavar="A", help=error)
     fleet.add_options(parser)
+
     options = parser.parse_args(arguments)
-    if options.table is not None and (options.clients, options.size, options.rate) != (None, None, None):
-        parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")
-    others = (options.size, options.table, options.rate)
-    if options.strings is not None and (options.clients is None or options.number or others != (None,) * 3):
-        parser.error("--strings needs --clients, and takes no --size")
-    if options.strings is not None:
-        return options
-    if options.number and (options.clients is None or (options.size, options.table, options.rate) != (None,) * 3):
-        parser.error("--number needs --clients, and takes --bins in place of --size")
-    if options.number:
-        return options
-    if options.rate is None and options.table is None and None in (options.clients, options.size):
-        parser.error("the following arguments are required: --clients and --size, or --table, or --rate")
-    if options.rate is not None and (options.clients, options.size) != (None, None):
-        parser.error("--rate uses a query file (--queries): leave --clients and --size out")
+    _check_choice(parser, options)
     return options
+
+
+def _check_choice(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End with a message if the options do not belong to one kind of plan."""
+    has_clients = options.clients is not None
+    has_size = options.size is not None
+    has_table = options.table is not None
+    has_rate = options.rate is not None
+
+    if has_table and (has_clients or has_size or has_rate):
+        parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")
+
+    if options.strings is not None:
+        if not has_clients or options.number or has_size or has_table or has_rate:
+            parser.error("--strings needs --clients, and takes no --size")
+    elif options.number:
+        if not has_clients or has_size or has_table or has_rate:
+            parser.error("--number needs --clients, and takes --bins in place of --size")
+    elif has_rate:
+        if has_clients or has_size:
+            parser.error("--rate uses a query file (--queries): leave --clients and --size out")
+    elif not has_table and not (has_clients and has_size):
+        parser.error("the following arguments are required: --clients and --size, or --table, or --rate")
 
 
 def _bins(text: str) -> int:
@@ -159,22 +180,26 @@ def lines(plan: Plan, target: float | None = None) -> Iterator[str]:
     yield f"{plan.clients:,} clients, one of {plan.size:,} values each, epsilon {plan.epsilon:g}, {answers}"
     yield ""
     yield _row("oracle", "of best", "stderr", "detectable", "report", "reports", "tally", "work", "shift", "clients")
-    for each in choices:
-        yield _row(each.oracle.name, *_cells(plan, each))
+    for choice in choices:
+        yield _row(choice.oracle.name, *_cells(plan, choice))
     for name, reason in reasons.items():
         yield from _wrap(f"{name:7} not available: {reason}")
+
     yield ""
     yield from _wrap(f"recommended: {best.oracle.name}. {_reason(best, choices)}")
     texts, warnings = _outlook(plan)
-    for text in (*texts, *(f"warning: {warning}" for warning in (*_warnings(plan, best), *warnings))):
+    texts += [f"warning: {warning}" for warning in (*_warnings(plan, best), *warnings)]
+    for text in texts:
         yield from _wrap(text)
+
     if target is not None:
         yield ""
         yield f"a share of {target:g} is significant with probability 0.9"
         yield ""
         yield f"  {'with':7} {f'at epsilon {plan.epsilon:g} by':>34} {f'from {plan.clients:,} clients at':>38}"
-        for each in choices:
-            yield _need_row(need(plan, each.oracle.name, target), is_best=each.oracle.name == best.oracle.name)
+        for choice in choices:
+            name = choice.oracle.name
+            yield _need_row(need(plan, name, target), is_best=name == best.oracle.name)
 
 
 def _outlook(plan: Plan) -> tuple[list[str], list[str]]:
@@ -194,27 +219,27 @@ def _row(*cells: str) -> str:
     return "  ".join([f"  {name:6}", *(f"{cell:>{width}}" for cell, width in zip(numbers, widths, strict=True))])
 
 
-def _cells(plan: Plan, each: Prospect) -> Iterator[str]:
-    ratio = values.of_optimum(each.oracle, plan.epsilon)
+def _cells(plan: Plan, choice: Prospect) -> Iterator[str]:
+    ratio = values.of_optimum(choice.oracle, plan.epsilon)
     yield f"{ratio:.3f}" if ratio < 10 else f"{ratio:.3g}"
-    yield f"{each.sigma:.3g}"
-    yield ">1" if each.detectable is None else f"{each.detectable:.3g}"
-    yield in_bytes(each.oracle.width)
-    yield in_bytes(each.oracle.width * plan.clients)
-    yield in_bytes(each.oracle.state_size * INTEGER)
-    yield f"{each.work:,}"
-    yield f"{each.shift_per_fake:.3g}"
-    yield f"{each.fake_clients:,.1f}" if each.fake_clients < 100_000 else f"{each.fake_clients:.3g}"
+    yield f"{choice.sigma:.3g}"
+    yield ">1" if choice.detectable is None else f"{choice.detectable:.3g}"
+    yield in_bytes(choice.oracle.width)
+    yield in_bytes(choice.oracle.width * plan.clients)
+    yield in_bytes(choice.oracle.state_size * INTEGER)
+    yield f"{choice.work:,}"
+    yield f"{choice.shift_per_fake:.3g}"
+    yield f"{choice.fake_clients:,.1f}" if choice.fake_clients < 100_000 else f"{choice.fake_clients:.3g}"
 
 
 def _reason(recommendation: Prospect, choices: list[Prospect]) -> str:
     """Return why `auto` chooses an oracle, in numbers."""
-    best = min(choices, key=lambda each: each.sigma)
+    best = min(choices, key=lambda choice: choice.sigma)
     rule = "Of the oracles that fit it has the fewest bytes within 2% of the optimum, or else the smallest error"
-    above = recommendation.sigma / best.sigma - 1.0
-    if above < 0.0005:
+    excess = recommendation.sigma / best.sigma - 1.0
+    if excess < 0.0005:
         return f"{rule}, and no oracle has a smaller standard error."
-    return f"{rule}. Its standard error is {above:.1%} above the smallest one, from {best.oracle.name}."
+    return f"{rule}. Its standard error is {excess:.1%} above the smallest one, from {best.oracle.name}."
 
 
 def _warnings(plan: Plan, choice: Prospect) -> Iterator[str]:
@@ -229,7 +254,8 @@ def _warnings(plan: Plan, choice: Prospect) -> Iterator[str]:
 def _need_row(needs: Need, *, is_best: bool) -> str:
     clients = "more than 10^15 clients" if needs.clients is None else f"{needs.clients:,} clients"
     epsilon = "no epsilon up to 16" if needs.epsilon is None else f"epsilon {needs.epsilon:g}"
-    return f"  {needs.oracle:7} {clients:>34} {epsilon:>38}{'  recommended' * is_best}"
+    mark = "  recommended" if is_best else ""
+    return f"  {needs.oracle:7} {clients:>34} {epsilon:>38}{mark}"
 
 
 def _wrap(text: str) -> Iterator[str]:
