@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from aggregator.plan import check_text
 from aggregator.plan.fleet import Assumptions
@@ -45,21 +45,14 @@ def main(arguments: list[str]) -> int:
         queries = file.queries.values()
         for query in queries:
             sys.stdout.write("\n".join(check_text.lines(query, options.partitions, options.clients)) + "\n\n")
+
         sums = (sum_of_charges(queries, DEVICE_EPSILON), *check_text.processes(queries, options.partitions))
         sys.stdout.write("\n".join(check_text.label("together", *sums)) + "\n")
         sys.stdout.write("".join(f"{line}\n" for line in check_text.label("edition", *_newer(file, options.file))))
         if options.topic:
             sys.stdout.write("".join(f"{line}\n" for line in check_text.label("topic", *_compared(file, options))))
-        faults = [
-            fault
-            for query in queries
-            for fault in (
-                check_text.refusal(query, options.partitions, options.max_state),
-                check_text.group_refusal(query),
-            )
-            if fault
-        ]
-        faults = faults or list(filter(None, [check_text.sum_refusal(queries, options.partitions, options.max_state)]))
+
+        faults = _faults(queries, options.partitions, options.max_state)
         sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in faults))
         return 2 if faults else 0
 
@@ -68,6 +61,17 @@ def main(arguments: list[str]) -> int:
 
 MAX_STATE = 4 << 30
 """Bytes of the tallies of a worker above which `hubbub check` fails, by default."""
+
+
+def _faults(queries: Collection[Query], partitions: int, limit: int) -> list[str]:
+    """Return why queries need too much memory or too much time. All together are only judged if each one fits."""
+    faults = []
+    for query in queries:
+        faults.append(check_text.refusal(query, partitions, limit))
+        faults.append(check_text.group_refusal(query))
+    if not any(faults):
+        faults.append(check_text.sum_refusal(queries, partitions, limit))
+    return [fault for fault in faults if fault]
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -80,11 +84,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     clients = "number of clients of each query; prints which windows will usually show values"
     parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
+
     limit = f"maximum memory of a worker's tallies, such as 512MiB (default: {size_text(MAX_STATE)})"
     parser.add_argument("--max-state", type=size, default=MAX_STATE, metavar="SIZE", help=limit)
     purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
     parser.add_argument("--topic", action="store_true", help=purpose)
     add_kafka(parser, embedded=True)
+
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
     options.topic |= any(argument.startswith("--kafka") for argument in arguments)
@@ -120,19 +126,21 @@ def _compared(file: File, options: argparse.Namespace) -> Iterator[str]:
 def savings(file: File, newer: File) -> Iterator[str]:
     """Yield what the newest edition would save for each query of an older file."""
     for name, query in file.queries.items():
-        new = newer.queries[name]
-        if new.digest == query.digest:
+        successor = newer.queries[name]
+        if successor.digest == query.digest:
             continue
+
         parts = []
-        if new.record_charge != query.record_charge:
-            parts.append(f"charge {up(new.record_charge)} instead of {up(query.record_charge)}")
-        if query.only_oracle is not None and new.only_oracle is not None:
-            ratio = total(new.only_oracle) / total(query.only_oracle)
+        if successor.record_charge != query.record_charge:
+            parts.append(f"charge {up(successor.record_charge)} instead of {up(query.record_charge)}")
+        if query.only_oracle is not None and successor.only_oracle is not None:
+            ratio = total(successor.only_oracle) / total(query.only_oracle)
             parts.append(f"need {ratio:.2f} times the people for the same error")
-            parts.append(f"use {new.only_oracle!r}")
+            parts.append(f"use {successor.only_oracle!r}")
         parts = parts or ["use tables"]
         parts = parts or ["use tables"]
         yield f"{name}: edition = {newer.edition} would {', '.join(parts)}. It has another digest, so use a new name."
+
     if all(newer.queries[name].digest == query.digest for name, query in file.queries.items()):
         yield f"edition = {newer.edition} would change no query. Write it before all tables."
     else:
@@ -148,46 +156,47 @@ def compare(file: File, definitions: Definitions, default: float) -> Iterator[st
     if update.behind:
         yield "The topic has a later revision of the file. Workers ignore this file."
         return
+
     active = definitions.active
     for name in update.missing:
         yield f"{name}: is active, but the file lacks it. A starting worker exits with code 2."
     for name, lines in update.edition_lines.items():
         yield f"{name}: only the edition changes its digest. A starting worker exits with code 2. To keep it: {lines}."
+
     charges = sum(query.record_charge * query.charges for query in active.values())
     more = 0.0
     for name, query in file.queries.items():
-        old = active.get(name)
-        if old is None:
+        predecessor = active.get(name)
+        if predecessor is None:
             yield f"{name}: is new. Its first answer charges {up(query.record_charge)}."
             more += query.record_charge * query.charges
-        elif query.digest == old.digest:
-            yield f"{name}: keeps its digest {old.digest.hex()}."
-        elif with_active_settings(query, old) is not query and name not in update.edition_lines:
+        elif query.digest == predecessor.digest:
+            yield f"{name}: keeps its digest {predecessor.digest.hex()}."
+        elif with_active_settings(query, predecessor) is not query and name not in update.edition_lines:
             yield (
-                f"{name}: keeps its digest {old.digest.hex()}, because workers keep the active settings. Add "
-                f"these lines to the clients' copy of the file: {lines_that_keep(old)}."
+                f"{name}: keeps its digest {predecessor.digest.hex()}, because workers keep the active settings. Add "
+                f"these lines to the clients' copy of the file: {lines_that_keep(predecessor)}."
             )
         else:
             more += query.record_charge * query.charges
-            yield from _new_digest(old, query)
+            yield from _new_digest(predecessor, query)
+
     if more:
         total_charge = charges + more
+        effect = "Devices whose max_epsilon is below that fall silent for the new queries. "
+        effect += f"The SDK's default is {default:g}."
+        if total_charge <= default:
+            effect = f"This is within the SDK's default max_epsilon of {default:g}, so no device falls silent."
         yield (
             f"A device that has answered all active queries is charged {up(charges)} so far, and {up(more)} more: "
-            f"{up(total_charge)} in all. "
-            + (
-                f"This is within the SDK's default max_epsilon of {default:g}, so no device falls silent."
-                if total_charge <= default
-                else f"Devices whose max_epsilon is below that fall silent for the new queries. The SDK's default is "
-                f"{default:g}."
-            )
+            f"{up(total_charge)} in all. {effect}"
         )
 
 
-def _new_digest(old: Query, new: Query) -> Iterator[str]:
-    until = "for ever" if old.renew is None else f"until their round of {old.renew:,} s ends"
+def _new_digest(predecessor: Query, query: Query) -> Iterator[str]:
+    end = "for ever" if predecessor.renew is None else f"until their round of {predecessor.renew:,} s ends"
     yield (
-        f"{new.name}: its digest would change from {old.digest.hex()} to {new.digest.hex()}. Reports of the old one "
-        f"are stale then. Devices that answered were charged {up(old.record_charge)}, and are charged "
-        f"{up(new.record_charge)} again. Those whose max_epsilon does not allow both fall silent {until}."
+        f"{query.name}: its digest would change from {predecessor.digest.hex()} to {query.digest.hex()}. Reports of "
+        f"the old one are stale then. Devices that answered were charged {up(predecessor.record_charge)}, and are "
+        f"charged {up(query.record_charge)} again. Those whose max_epsilon does not allow both fall silent {end}."
     )

@@ -38,6 +38,7 @@ class NameCollection:
         names = names_of(record) if record.digest == self.digest and record.final else None
         if names is None:
             return
+
         if self.newest is None or _rank(record) > _rank(self.newest):
             self.newest = record
         for name, share in zip(record.values, record.shares[UNBIASED].tolist(), strict=True):
@@ -109,16 +110,19 @@ class NameListDraft:
     def table(self) -> dict[str, Any]:
         """The query, as a query file has it."""
         source = self.source
-        largest = max((window.size for window in source.windows), default=0)
-        return {
+        longest = max((window.size for window in source.windows), default=0)
+        table: dict[str, Any] = {
             "domain": self.domain,
             "other": True,
             "epsilon": source.epsilon,
             "answers": source.answers,
-            **({"budget": source.budget} if source.answers == "fresh" else {}),
+        }
+        if source.answers == "fresh":
+            table["budget"] = source.budget
+        return table | {
             "period": f"{source.period}s",
             "pane": f"{source.pane}s",
-            "windows": [f"{largest}s" if largest else "all"],
+            "windows": [f"{longest}s" if longest else "all"],
         }
 
     @property
@@ -133,10 +137,12 @@ class NameListDraft:
         coding = self.source.domains[0].discovery
         source = f"These are the names that searches of {self.source.name} have found."
         notes = [f"{source} A list needs far fewer people than a search for the same share."]
+
         if self.smallest is not None:
             notes.append(f"The search of {self.people:,} reports shows shares from {percent(self.smallest)} on.")
         if coding is not None and coding.coding.normal != "none":
             notes.append(f"Give a client each string in the form {coding.coding.normal!r}, as the names are.")
+
         if self.rest:
             notes.append(
                 f"{self.rest} more {'name is' if self.rest == 1 else 'names are'} left out: cut at the length of the "

@@ -71,9 +71,10 @@ class Interview:
     def table(self) -> dict[str, Any]:
         """The query, as a query file has it."""
         period, pane = SPANS[self.span]
-        return {
-            "domain": self.domain,
-            **({"quantiles": [*QUANTILES]} if isinstance(self.domain, dict) else {}),
+        table: dict[str, Any] = {"domain": self.domain}
+        if isinstance(self.domain, dict):
+            table["quantiles"] = [*QUANTILES]
+        return table | {
             "epsilon": EPSILONS[self.sensitivity],
             "answers": "life" if self.may_change else "once",
             "period": period,
@@ -99,11 +100,13 @@ def main(arguments: list[str]) -> int:
         path = Path(options.queries)
         if path.exists():
             raise ParameterError(f"{path} exists. Name another file with --queries")
+
         answers: Interview | NameListDraft
         if options.source is not None:
             answers = draft_of(Kafka.read(options), options.source, None if options.yes else input)
         else:
             answers = Interview() if options.yes else ask(input)
+
         text = file_text(answers)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
@@ -117,14 +120,15 @@ def main(arguments: list[str]) -> int:
 def draft_of(kafka: Kafka, source: str, read: Callable[[str], str] | None) -> NameListDraft:
     """Return the query of the names that a query has found. Its own name is asked for, or the default one."""
     query, collection = collect(kafka, source)
-    names, others = listable(collection.names)
-    default, newest = default_name(query), collection.newest
+    names, unusable = listable(collection.names)
+    default = default_name(query)
     question = f"{len(names):,} names were found. What is the name of the new query? [{default}]: "
     name = default if read is None else _ask(read, question, default, _name)
     if name == source:
         raise ParameterError(f"the new query needs another name than {source}, because it has other reports")
-    people = newest.n if newest is not None else Interview.people
-    return NameListDraft(name, query, names, max(people, 1), collection.smallest, len(others))
+
+    people = Interview.people if collection.newest is None else max(collection.newest.n, 1)
+    return NameListDraft(name, query, names, people, collection.smallest, len(unusable))
 
 
 def collect(kafka: Kafka, name: str) -> tuple[Query, NameCollection]:
@@ -142,7 +146,7 @@ async def _collect(kafka: Kafka, name: str) -> tuple[Query, NameCollection]:
         active = follower.definitions.active
     query = active.get(name)
     if query is None:
-        choices = ", ".join(sorted(each for each, query in active.items() if query.strings is not None))
+        choices = ", ".join(sorted(choice for choice, query in active.items() if query.strings is not None))
         raise ParameterError(f"no active query is named {name!r}; queries of unknown strings: {choices or 'none'}")
     if query.strings is None:
         raise ParameterError(f"query {name} lists its values already, so there are no names to find")
@@ -164,9 +168,11 @@ def ask(read: Callable[[str], str]) -> Interview:
         f"2. Which values? Names with commas, their number, or a scale such as 10 to 60000 ms [{default.domain}]: "
     )
     domain = _ask(read, question, default.domain, _domain)
+
     people, span = _ask(
         read, "3. How many people answer, and how often? [20000 a day]: ", (default.people, default.span), _people
     )
+
     sensitivity = _ask(read, "4. How sensitive is it: little, normal or very? [normal]: ", "normal", _sensitivity)
     change = _ask(read, "5. May an answer of a person change? [yes]: ", default.may_change, _flag)
     return Interview(name, domain, people, span, sensitivity, change)
@@ -211,8 +217,12 @@ def _scale(*texts: str) -> Domain:
     except ValueError:
         raise ParameterError("a scale of numbers is written like 10 to 60000 ms or 0 to 120 years") from None
     ends = {"low": int(low) if low.is_integer() else low, "high": int(high) if high.is_integer() else high}
-    kind = {"scale": LOG} if low > 0.0 and high / low >= WIDE else {}
-    return {**ends, "bins": BINS_BY_DEFAULT, **kind, **({"unit": texts[2]} if texts[2] else {})}
+    scale: dict[str, Any] = {**ends, "bins": BINS_BY_DEFAULT}
+    if low > 0.0 and high / low >= WIDE:
+        scale["scale"] = LOG
+    if texts[2]:
+        scale["unit"] = texts[2]
+    return scale
 
 
 def _people(text: str) -> tuple[int, str]:
@@ -238,17 +248,18 @@ def _flag(text: str) -> bool:
 
 def file_text(answers: "Interview | NameListDraft") -> str:
     """Return the query file, with the expected results as comments."""
-    query, table = answers.query, answers.table
+    query = answers.query
     [audience] = outlook.audiences(query, answers.people)
     lines = ["# Written by hubbub init. docs/query-file.md explains each key."]
     for sentence in [*answers.notes, *outlook.sentences(audience)]:
         lines += wrap(sentence, WIDTH, initial_indent="# ", subsequent_indent="# ")
-    rest = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
+
+    about_domain = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
     if isinstance(answers.domain, dict):
-        rest = "numbers; one beyond an end counts in the last bin at that end"
+        about_domain = "numbers; one beyond an end counts in the last bin at that end"
     lifetime = f"all answers of a device together change them by at most exp({up(query.record_charge)})"
     comments = {
-        "domain": rest if isinstance(answers, Interview) else "the names, by falling share",
+        "domain": about_domain if isinstance(answers, Interview) else "the names, by falling share",
         "other": '"(other)" takes all other answers',
         "budget": "the most epsilon of one device",
         "quantiles": "0.5 is the median; p95 is the number that 95% of the answers are below",
@@ -258,13 +269,14 @@ def file_text(answers: "Interview | NameListDraft") -> str:
         "pane": "the shortest slice of time that is counted",
         "windows": "the times for which estimates are published",
     }
+
     lines += [
         "",
         f"edition = {NEWEST}",
         "",
         f"[queries.{json.dumps(answers.name) if '.' in answers.name else answers.name}]",
     ]
-    for key, value in table.items():
+    for key, value in answers.table.items():
         lines.append(f"{key:9} = {_toml(value):24}  # {comments[key]}")
     return "\n".join(lines) + "\n"
 
@@ -272,5 +284,5 @@ def file_text(answers: "Interview | NameListDraft") -> str:
 def _toml(value: Any) -> str:
     """Return a value as TOML. All but a table is written like JSON."""
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {_toml(each)}' for key, each in value.items())} }}"
+        return f"{{ {', '.join(f'{key} = {_toml(member)}' for key, member in value.items())} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
