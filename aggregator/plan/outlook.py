@@ -12,9 +12,11 @@ from oracles.query import Query
 
 
 def audiences(query: Query, clients: int) -> list[Audience]:
-    oracle, only = query.oracle, query.only_oracle
-    if only is not None or isinstance(oracle, Oracle):
-        return [Audience(query, query.name, view, only, clients) for view in query.attribute_oracles]
+    oracle = query.oracle
+    encoder = query.only_oracle
+    if encoder is not None or isinstance(oracle, Oracle):
+        return [Audience(query, query.name, view, encoder, clients) for view in query.attribute_oracles]
+
     encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
     labels = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
     return [

@@ -49,12 +49,14 @@ class ProbedProgram:
         """Return the reports of lines of values."""
         rows = values.reshape(len(values), self._periods)
         text = "\n".join(" ".join(line) for line in self._texts(rows)) + "\n"
+
         try:
             process = subprocess.run(  # noqa: S603 - the user's own program
                 self._command, input=text, stdout=subprocess.PIPE, text=True, check=False
             )
         except OSError as error:
             raise ParameterError(f"--exec {self._command[0]}: {error.strerror}") from error
+
         if process.returncode:
             raise ReportError(f"the client ended with code {process.returncode}")
         reports = self._decode(process.stdout.splitlines(), len(values))
@@ -63,17 +65,21 @@ class ProbedProgram:
     def _texts(self, rows: Any) -> Iterator[list[str]]:
         """Yield the values of a line as a client reads them. A number is in the middle of its bin."""
         if self._query.strings is not None:
-            yield from ([json.dumps(each) for each in row] for row in rows.tolist())
+            yield from ([json.dumps(text) for text in row] for row in rows.tolist())
             return
         domain = self._query.domains[0]
         edges = None if domain.scale is None else domain.scale.edges
         for row in rows.tolist():
-            yield [str(each) if edges is None else repr(float(edges[each] + edges[each + 1]) / 2) for each in row]
+            if edges is None:
+                yield [str(value) for value in row]
+            else:
+                yield [repr(float(edges[number] + edges[number + 1]) / 2) for number in row]
 
     def _decode(self, lines: list[str], count: int) -> Reports:
         """Return the reports in the lines of a client, of shape (lines, periods, width)."""
         if len(lines) != count:
             raise ReportError(f"the client wrote {len(lines)} lines for {count} lines of values")
+
         width = self._query.oracle.width
         reports = np.empty((count, self._periods, width), np.uint8)
         for number, line in enumerate(lines):
@@ -81,6 +87,7 @@ class ProbedProgram:
                 data = bytes.fromhex(line)
             except ValueError:
                 data = b""
+
             if len(data) != self._periods * width or len(line.split()) != self._periods:
                 expected = f"{self._periods} of {width} bytes in hex digits"
                 raise ReportError(f"line {number + 1} of the client is no row of reports ({expected}): {line[:80]!r}")
@@ -95,7 +102,9 @@ def main(arguments: list[str]) -> int:
         queries = load(options.query)
         if options.name not in queries:
             raise ParameterError(f"{options.query}: --name must name one of {', '.join(queries)}")
-        query, confidence = queries[options.name], options.confidence
+
+        query = queries[options.name]
+        confidence = options.confidence
         client = ProbedProgram(options.exec, query, options.periods)
         finding = probe(client, query, options.reports, confidence, periods=options.periods, seed=options.seed)
         sys.stdout.write("".join(f"{line}\n" for line in _lines(finding, confidence)))
@@ -109,6 +118,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--query", required=True, metavar="FILE", help="query file")
     parser.add_argument("--name", required=True, metavar="Q", help="name of the query that the client answers")
     parser.add_argument("--exec", required=True, metavar="CMD", help="the client, with its arguments")
+
     periods = "number of answers of a device (default: 1)"
     parser.add_argument("--periods", type=whole(1, 1000), default=1, metavar="N", help=periods)
     number = f"number of reports (default: {REPORTS:,})"

@@ -45,7 +45,8 @@ class Plan:
         """The query that a file of the newest edition would have."""
         table: dict[str, object] = {"domain": self.size, "other": False, "epsilon": self.epsilon, "pane": "1d"}
         table |= {"answers": self.answers, "family_error": self.family_error}
-        table |= {} if self.budget is None else {"budget": self.budget}
+        if self.budget is not None:
+            table["budget"] = self.budget
         return parse({"edition": NEWEST, "queries": {"planned": table}}, "plan", None)["planned"]
 
 
@@ -82,7 +83,8 @@ class Need:
 
 def prospects(plan: Plan) -> tuple[list[Prospect], dict[str, str]]:
     """Return the prospect of each available oracle, and the reasons why the others are not available."""
-    choices, reasons = [], {}
+    choices = []
+    reasons = {}
     for name in ORACLES:
         try:
             choices.append(prospect(plan, fitted(name, plan.epsilon, plan.size, plan.limit(plan.epsilon))))

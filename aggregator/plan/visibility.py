@@ -112,18 +112,21 @@ def group_sentences(query: Query, clients: int) -> Iterator[str]:
     """Yield sentences about the people whose group is too small to be shown. Without weights all groups are equal."""
     if query.groups is None:
         return
+
     values = query.groups.values
     shares = query.weights or [1.0 / len(values)] * len(values)
     sizes = "with the shares of `weights`" if query.weights else "of equal size, because there are no weights"
+
     parts = []
     for window in query.windows:
         if not window.size:
             continue  # `all` shows a group once it has `crowd` reports
         n = reports_per_second(query, clients) * window.size
-        small = [value for value, share in zip(values, shares, strict=True) if share and n * share < query.crowd]
-        people = sum(share for value, share in zip(values, shares, strict=True) if value in small)
-        names = f" ({few(small)})" if small else ""
+        small_groups = [value for value, share in zip(values, shares, strict=True) if share and n * share < query.crowd]
+        people = sum(share for value, share in zip(values, shares, strict=True) if value in small_groups)
+        names = f" ({few(small_groups)})" if small_groups else ""
         parts.append(f"{_name(window)} {100 * people:.3g}%{names}")
+
     if not parts:
         return
     yield (
@@ -142,8 +145,9 @@ def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
     for window in query.windows:
         n = min(int(reports_per_second(query, clients) * window.size), MOST_REPORTS)
         of_names = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
-        if bounds := [each for each in of_names if each is not None]:
-            guarantees[window] = max(bounds, key=lambda each: each.epsilon)
+        bounds = [bound for bound in of_names if bound is not None]
+        if bounds:
+            guarantees[window] = max(bounds, key=lambda bound: bound.epsilon)
     return guarantees
 
 
@@ -153,8 +157,9 @@ def crowd_sentences(query: Query, clients: int) -> Iterator[str]:
     if not guarantees:
         yield "No record hides a client in its crowd: a client may be in each window twice, or windows are too small."
         return
-    parts = [f"{_name(window)} {up(each.epsilon)}" for window, each in guarantees.items()]
-    delta = max(each.delta for each in guarantees.values())
+
+    parts = [f"{_name(window)} {up(bound.epsilon)}" for window, bound in guarantees.items()]
+    delta = max(bound.delta for bound in guarantees.values())
     yield (
         f"A client's epsilon to somebody who sees this one record, and nothing else: {', '.join(parts)} "
         f"(delta {delta:.2g}, if half of the reports are honest and unknown). Every further window of the round adds "
@@ -179,10 +184,12 @@ def _name(window: Window) -> str:
 
 def promises(query: Query) -> Iterator[str]:
     """Yield the promise to a client, in exact sentences."""
-    charge, epsilon = query.charge, query.record_epsilon
+    charge = query.charge
+    epsilon = query.record_epsilon
     yield _REPORT["strings" if query.strings is not None else query.solution].format(
         epsilon=up(query.epsilon), ratio=up(math.exp(query.epsilon)), record=up(epsilon), d=len(query.attributes)
     )
+
     with_table = query.answers == "life" and query.table is not None
     yield _REPEATS["table" if with_table else query.answers].format(
         span="from its first answer on" if query.renew is None else f"in each round of {_days(query.renew)}",
@@ -191,14 +198,16 @@ def promises(query: Query) -> Iterator[str]:
         second=up(_second(query)),
         exponent=f"m {up(charge.epsilon)}",
         charge=up(query.record_charge),
-        charges=f"{query.charges:,} answer{'s' * (query.charges != 1)}",
+        charges=f"{query.charges:,} answer{'' if query.charges == 1 else 's'}",
         total=up(query.charges * Decimal(repr(epsilon))),
     )
+
     yield f"{_EXPOSURES[query.answers]} Also not protected: that it takes part, from where, and in which pane."
     if query.renew is not None:
         yield f"This holds for a round. Any {_days(query.renew)} may touch two rounds."
-    each = "each answer" if query.answers == "fresh" else "the first answer of a round"
-    charge_text = f"{up(query.record_charge)} for {each}, of a budget of {query.budget:g}"
+
+    answer = "each answer" if query.answers == "fresh" else "the first answer of a round"
+    charge_text = f"{up(query.record_charge)} for {answer}, of a budget of {query.budget:g}"
     yield f"Charge: {charge_text}, before the client reads the value."
     yield "All this assumes that each device has a key of its own: clones of a device share their noise."
 
@@ -209,18 +218,18 @@ def _second(query: Query) -> float:
     A report of spl answers all attributes, so theirs add up.
     """
     encoders = [query.oracle] if isinstance(query.oracle, Oracle) else query.oracle.encoders
-    seconds = [each.epsilon if each.tables is None else each.bound(2) for each in encoders]
+    seconds = [encoder.epsilon if encoder.tables is None else encoder.bound(2) for encoder in encoders]
     return math.fsum(seconds) if query.solution == "spl" else max(seconds)
 
 
 def sum_of_charges(queries: Collection[Query], default: float) -> str:
     """Return a text with the charges of a client that answers all queries of a file, and the required limit."""
     total = sum(query.charge.amount * query.charges for query in queries)
-    many = f"all {len(queries):,} queries" if len(queries) > 1 else "the query"
+    subject = f"all {len(queries):,} queries" if len(queries) > 1 else "the query"
     limit = f"max_epsilon = {up(float(total))}"
     comparison = "which is within the SDK's default" if total <= default else f"above the SDK's default of {default:g}"
     return (
-        f"A client that answers {many} is charged {up(float(total))} in a round. It needs {limit}, {comparison}. "
+        f"A client that answers {subject} is charged {up(float(total))} in a round. It needs {limit}, {comparison}. "
         "A definition with another digest charges again; only max_epsilon limits that."
     )
 
