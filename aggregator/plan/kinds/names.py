@@ -73,16 +73,23 @@ def sentences(subject: Audience) -> Iterator[str]:
 
 def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) -> Iterator[str]:
     """Yield in words what so many people will show."""
-    share, units = smallest_share(strings, cell, clients), _units(strings)
-    start, length = f"With {clients:,} people {span} at epsilon {cell.epsilon:g}", strings.coding.length
+    share = smallest_share(strings, cell, clients)
+    units = _units(strings)
+    length = strings.coding.length
+    start = f"With {clients:,} people {span} at epsilon {cell.epsilon:g}"
     if share is None:
         need = people(strings, cell, 0.5)
         yield f"{start} you will find no names of {length} {units}. To find one that 50% use you need {need:,} people."
         return
+
     text = f"{start} you will find names of {length} {units} that more than {percent(share)} use"
-    if length > SHORTER and (shorter := smallest_share(resized(strings, SHORTER), cell, clients)) is not None:
-        text += f", of {SHORTER} {units} {percent(shorter)} (with length = {SHORTER})"
+    if length > SHORTER:
+        share_of_short_names = smallest_share(resized(strings, SHORTER), cell, clients)
+        if share_of_short_names is not None:
+            text += f", of {SHORTER} {units} {percent(share_of_short_names)} (with length = {SHORTER})"
     yield f"{text}."
+
+    # A question for any string is answered by the reports of the maps alone.
     goal = share / 2
     maps = MAPS * MAP_SLOTS / strings.slots
     width = Z * sigma(cell, max(1, int(clients * maps)))
@@ -110,30 +117,37 @@ def query_of(length: int, cells: int, epsilon: float, answers: str, budget: floa
     """Return the query that a file of the newest edition would have."""
     domain = {"discover": "text", "length": length, "cells": cells}
     table: dict[str, object] = {"domain": domain, "epsilon": epsilon, "pane": "1d", "answers": answers}
-    table |= {} if budget is None else {"budget": budget}
+    if budget is not None:
+        table["budget"] = budget
     return parse({"edition": NEWEST, "queries": {"planned": table}}, "plan", None)["planned"]
 
 
 def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
     """Yield the texts of `hubbub plan --strings`, and whether each is to be wrapped."""
-    strings, cell = query.strings, query.only_oracle
+    strings = query.strings
+    cell = query.only_oracle
     if strings is None or cell is None:
         return
+
     way = "answers for life" if query.answers == "life" else f"answers {query.answers}"
-    epsilon, length = f"epsilon {cell.epsilon:g}", strings.coding.length
-    yield f"{clients:,} clients, an unknown string of {length} letters each, {epsilon}, {way}, {cell.name}", False
+    length = strings.coding.length
+    about = f"an unknown string of {length} letters each, epsilon {cell.epsilon:g}, {way}, {cell.name}"
+    yield f"{clients:,} clients, {about}", False
     yield "", False
     for text in search_sentences(strings, cell, clients, "in a window"):
         yield text, True
+
     yield "", False
     yield f"  letters  smallest share found  people for {SHARE:.0%}", False
-    for each in sorted({*LENGTHS, length}):
-        other = resized(strings, each)
-        share = smallest_share(other, cell, clients)
-        need = people(other, cell, SHARE)
-        yield f"  {each:7}  {'none' if share is None else percent(share):>20}  {need:>13,}", False
+    for row_length in sorted({*LENGTHS, length}):
+        strings_of_row = resized(strings, row_length)
+        share = smallest_share(strings_of_row, cell, clients)
+        need = people(strings_of_row, cell, SHARE)
+        yield f"  {row_length:7}  {'none' if share is None else percent(share):>20}  {need:>13,}", False
+
     yield "", False
-    report, tally = in_bytes(query.oracle.width), in_bytes(query.oracle.state_size * INTEGER)
+    report = in_bytes(query.oracle.width)
+    tally = in_bytes(query.oracle.state_size * INTEGER)
     text = f"A report takes {report}, and a tally {tally} for each open pane and partition. "
     yield f"{text}A search takes about {SEARCH_SECONDS:g} s of CPU.", True
     text = "A name is found with probability 0.9 at that share. The shares are those of the default alphabet. "
@@ -175,6 +189,7 @@ def string_warnings(query: Query) -> Iterator[str]:
     discovery = discovery_of(query)
     if discovery is None:
         return
+
     yield (
         "a string can itself be personal: a name, an address, a token in a URL. Remove such parts on the device before "
         f"the client answers, and keep `crowd`: names are listed only if their estimate is at least {query.crowd} "
@@ -185,7 +200,9 @@ def string_warnings(query: Query) -> Iterator[str]:
             f"no window is as long as search = {query.search} s, so no name is ever found; lower `search`, or add the "
             'window "all"'
         )
-    if absent := _absent_symbols(discovery):
+
+    absent = _absent_symbols(discovery)
+    if absent:
         yield f'normal = "{discovery.coding.normal}" never makes these symbols of the alphabet: {absent}'
 
 
@@ -194,10 +211,10 @@ def _absent_symbols(discovery: Discovery) -> str:
     normal = discovery.coding.normal
     symbols = discovery.coding.alphabet or ""
     return "".join(
-        each
-        for each in symbols
-        if (normal != "none" and normalize("NFC", each) != each)
-        or (normal.endswith("lower") and each.isascii() and each.isupper())
+        symbol
+        for symbol in symbols
+        if (normal != "none" and normalize("NFC", symbol) != symbol)
+        or (normal.endswith("lower") and symbol.isascii() and symbol.isupper())
     )
 
 

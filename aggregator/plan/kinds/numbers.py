@@ -29,11 +29,13 @@ def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of the distribution."""
     if not isinstance(subject.encoder, Haar):
         return
+
     start = subject.start
     rank = Z * subject.encoder.rank_error(max(1, subject.n))
     if rank >= 0.5:
         yield f"{start} you will not know the median{subject.of}."
         return
+
     yield (
         f"{start} you will know the median{subject.of} to within {100 * rank:.2g}% in rank: the 95% interval reaches "
         f"from about {50 - 100 * rank:.1f}% to {50 + 100 * rank:.1f}% of the people. Half of that needs "
@@ -74,13 +76,16 @@ def interval_sentences(tree: Tree, n: int, quantiles: Iterable[float], widths: I
         f"With {n:,} reports a quantile's 95% interval reaches {_percent(reach)} in rank to either side, on average "
         f"over all ranks, and at most {_percent(reach * 1.5**0.5)}."
     )
+
     for share in quantiles:
-        low, high = share - reach, share + reach
+        low = share - reach
+        high = share + reach
         ends = [
             "the lower end of the scale" if low <= 0.0 else f"the true {quantile_name(round(low, 3))}",
             "the upper end of the scale" if high >= 1.0 else f"the true {quantile_name(round(high, 3))}",
         ]
         yield f"{quantile_name(share)}: the interval goes from about {ends[0]} to {ends[1]}."
+
     needs = "; ".join(f"{_percent(width)} with {tree.reports(width):,}" for width in widths or WIDTHS)
     yield f"To either side the interval reaches: {needs} reports."
 

@@ -66,11 +66,14 @@ def of_optimum(view: Pure, epsilon: float) -> float:
 
 def ways(query: Query, encoder: Oracle) -> list[Way]:
     """Return the ways to answer one attribute of a query. Its own way uses its own oracle."""
-    epsilon, size, budget = encoder.epsilon, encoder.size, query.budget * encoder.epsilon / query.epsilon
+    epsilon = encoder.epsilon
+    size = encoder.size
+    budget = query.budget * epsilon / query.epsilon
     answers = times(query.budget, query.record_epsilon)
     best = encoder
     if query.answers == "life":  # the file may name an oracle, but with fewer buckets than it would use once
         best = fitted("auto" if "oracle" in query.open else encoder.name, epsilon, size, None)
+
     error = distance(best, epsilon)
     result = [Way("once", error, epsilon, epsilon, "does not follow changes")]
     life = encoder if query.answers == "life" else _for_life(epsilon, size, budget)
@@ -78,7 +81,8 @@ def ways(query: Query, encoder: Oracle) -> list[Way]:
         amount = float(life.life.amount)
         note = f"{amount:.4g} of the budget of {query.budget:.4g}"
         result.append(Way("life", distance(life, epsilon), epsilon, amount, note))
-    note = f"{answers:,} answer{'s' * (answers != 1)}, then silent"
+
+    note = f"{answers:,} answer{'' if answers == 1 else 's'}, then silent"
     return [*result, Way("fresh", error, epsilon, float(answers * Fraction(epsilon)), note)]
 
 
@@ -110,15 +114,18 @@ def comparison(subject: Audience, n: int) -> Iterator[str]:
 
 def warnings(subject: Audience) -> Iterator[str]:
     """Yield warnings about answers for life that need many people, and about epsilon that buys nothing."""
-    query, encoder = subject.query, subject.encoder
+    query = subject.query
+    encoder = subject.encoder
     if query.answers != "life" or encoder is None:
         return
+
     choices = {way.name: way for way in ways(query, encoder)}
     ratio = choices["life"].distance / choices["once"].distance
     if ratio > MANY:
         yield f"answers for life need {ratio:.1f} times the people of once here; raise `budget`, or lower epsilon"
 
-    epsilon, budget = 1.5 * encoder.epsilon, query.budget * encoder.epsilon / query.epsilon
+    epsilon = 1.5 * encoder.epsilon
+    budget = query.budget * encoder.epsilon / query.epsilon
     noise = EACH if query.table is None and "noise" not in query.open else None
     more = None if epsilon > min(budget, 16.0) else _for_life(epsilon, encoder.size, budget, noise)
     if more is not None and total(more) > (1.0 - LITTLE) * total(encoder):
@@ -136,11 +143,15 @@ def listed(view: Pure, n: int, *, sampled: int | None = None) -> tuple[int, floa
     length = min(LIST, view.size // 2)
     if length < 2 or n < 1 or view.size > MOST_LISTED:
         return None
+
     shares = np.arange(1, view.size + 1, dtype=np.float64) ** -EXPONENT
     shares /= shares.sum()
     noise = view.noise(n)
     variance = noise.variance(shares) + shares * (1.0 - shares) * (0.0 if sampled is None else 1.0 / n - 1.0 / sampled)
-    rng, runs = np.random.default_rng(1), min(200, max(8, _DRAWS // view.size))
+
+    # The seed is fixed, so that the same query always gets the same sentence.
+    rng = np.random.default_rng(1)
+    runs = min(200, max(8, _DRAWS // view.size))
     hits = 0
     for _ in range(runs):
         scores = shares + np.sqrt(variance) * rng.standard_normal(view.size)
@@ -180,7 +191,8 @@ def people(view: Pure, share: float, family_error: float, *, sampled: bool, most
 
 def epsilon_once(size: int, n: int, share: float, family_error: float, *, sampled: bool) -> float | None:
     """Return the least epsilon, in tenths, with which answers once make `share` visible. None if 16 is not enough."""
-    low, high = 0, 160
+    low = 0
+    high = 160
     while high - low > 1:
         middle = (low + high) // 2
         view = automatic(middle / 10, size, edition=NEWEST)
@@ -191,7 +203,9 @@ def epsilon_once(size: int, n: int, share: float, family_error: float, *, sample
 
 def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of one answer, and what more would need."""
-    query, view, n = subject.query, subject.view, subject.n
+    query = subject.query
+    view = subject.view
+    n = subject.n
     start = subject.start
     share = view.detectable(n, query.family_error, sampled=subject.sampled)
     if share is None:
@@ -199,6 +213,7 @@ def sentences(subject: Audience) -> Iterator[str]:
         factor = len(query.attributes) if subject.sampled else 1
         yield f"{start} you will see no value{subject.of}. To see 50% you need {_count(need, factor)} people."
         return
+
     text = f"{start} you will see values{subject.of} that more than {percent(share)} have."
     expectation = listed(view, n, sampled=subject.clients if subject.sampled else None)
     if expectation is not None:
@@ -206,14 +221,17 @@ def sentences(subject: Audience) -> Iterator[str]:
         true = f"{hits:.0f} of the true {length}"
         text += f" A list of {length} will have {true} (if shares fall like Zipf {EXPONENT:g})."
     yield text
+
     goal = nice(share / 2)
     need = people(view, goal, query.family_error, sampled=subject.sampled)
+
     alternatives = []
     if subject.encoder is not None:
         epsilon = epsilon_once(view.size, n, goal, query.family_error, sampled=subject.sampled)
         if epsilon is not None and (epsilon > subject.encoder.epsilon or query.answers == "life"):
             alternatives.append(f"epsilon {epsilon:g} with answers once")
     alternatives.append(f"{_count(need, len(query.attributes) if subject.sampled else 1)} people")
+
     text = f"To see {percent(goal)}: {', or '.join(alternatives)}."
     if subject.encoder is not None and query.answers == "life":
         choices = {way.name: way.distance for way in ways(query, subject.encoder)}
@@ -232,11 +250,12 @@ def table(subject: Audience) -> Iterator[tuple[str, ...]]:
     share = subject.view.detectable(subject.n, subject.query.family_error, sampled=subject.sampled)
     if encoder is None or share is None:
         return
+
     choices = ways(subject.query, encoder)
-    here = own(subject.query, choices).distance
+    own_distance = own(subject.query, choices).distance
     yield f"to see {percent(share)}", "people", "one report", "a lifetime", ""
     for way in [*choices, Way("best report", 1.0, encoder.epsilon, encoder.epsilon, "the smallest possible error")]:
-        need = subject.clients * way.distance / here
+        need = subject.clients * way.distance / own_distance
         yield (
             way.name,
             f"{float(f'{need:.3g}'):,.0f}",
@@ -260,17 +279,18 @@ def pair_sentences(
 ) -> Iterator[str]:
     """Yield in words how many people a table of pairs needs, and how many its two attributes alone need.
 
-    With `smp` a person answers one attribute or the pair. So each answer has a third of the people, or half of them
+    With `smp` a person answers one attribute or the pair, so each answer has a third of the people, or half of them
     without the pair. Oracles are those of a file of the newest edition, within the budget of answers for life.
     """
     rows, columns = sizes
 
     def need(size: int, answers: int) -> int | None:
         oracle = automatic(epsilon, size, edition=NEWEST, budget=budget)
-        each = people(oracle, share, family_error, sampled=True)
-        return None if each is None else each * answers
+        people_of_answer = people(oracle, share, family_error, sampled=True)
+        return None if people_of_answer is None else people_of_answer * answers
 
-    cell, alone = need(rows * columns, 3), _larger(need(rows, 2), need(columns, 2))
+    cell = need(rows * columns, 3)
+    alone = _larger(need(rows, 2), need(columns, 2))
     yield (
         f"At epsilon {epsilon:g} a table of {rows} x {columns} needs {_count(cell)} people to see a cell that more "
         f"than {percent(share)} have."
@@ -281,6 +301,6 @@ def pair_sentences(
     )
 
 
-def _larger(left: int | None, right: int | None) -> int | None:
+def _larger(number: int | None, rival: int | None) -> int | None:
     """Return the larger number. None is more than any number."""
-    return None if left is None or right is None else max(left, right)
+    return None if number is None or rival is None else max(number, rival)
