@@ -1,16 +1,14 @@
 """The publishing service. It merges the snapshots of this worker's queries, and publishes records and alerts.
 
 It works in rounds. All finals of a round go to the estimators at once. Each query is a task of its own, which ends when
-the broker has acknowledged its records and states. So a partition without a leader delays only its own queries.
+the broker has acknowledged its records and states, so a partition without a leader delays only its own queries.
 """
 
 import asyncio
-import logging
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_reader import SnapshotReader
@@ -24,18 +22,15 @@ from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
 from aggregator.publishing.provisional import ProvisionalRecords
-from aggregator.publishing.status_log import StatusLog
-from aggregator.records import status as query_status
+from aggregator.publishing.query_tasks import QueryTasks
+from aggregator.publishing.status_writer import StatusWriter
 from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
-from hubbub.kafka.outbox import Outbox, OutboxRecord, log_failures
-from hubbub.kafka.settings import STATUS, Kafka
-from oracles.query import Query
-
-log = logging.getLogger(__name__)
+from hubbub.kafka.outbox import Outbox
+from hubbub.kafka.settings import Kafka
 
 LOOK = 1.0
 """Seconds after which the service reads the definitions again. Each version first applies after a longer time."""
@@ -72,15 +67,10 @@ class PublishingService:
     deletions: Deletions = field(init=False)
     estimators: EstimatorPool = field(default_factory=EstimatorPool)
     provisional: ProvisionalRecords = field(default_factory=ProvisionalRecords)
-    _busy: dict[QueryState, float] = field(default_factory=dict)
-    """The queries with records on their way, and since when."""
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    tasks: QueryTasks = field(init=False)
+    statuses: StatusWriter = field(init=False)
     _large: list[EstimateTask] = field(default_factory=list)
     """The newest tasks of large queries. Other queries do not wait for them."""
-    _status_log: StatusLog = field(default_factory=StatusLog)
-    _status_task: asyncio.Task[None] | None = None
-    _next_status: float = 0.0
-    """The time of the next status records."""
     _next_look: float = 0.0
     """The time of the next look at all queries."""
     rounds: int = 0
@@ -94,6 +84,8 @@ class PublishingService:
         self.reader = SnapshotReader(self.kafka, self.partitions, self.metrics, check_states, self._progress)
         self.deletions = Deletions(self.outbox, self.ending.fail)
         self.publisher = FinalPublisher(self.partitions, self.outbox, self.metrics, self.accuracy, self.deletions)
+        self.tasks = QueryTasks(self.ending.fail)
+        self.statuses = StatusWriter(self.outbox, self.ending.fail)
 
     async def _define(self) -> None:
         """Apply the newest definitions, so that a version is known before any snapshot that it concerns."""
@@ -105,7 +97,8 @@ class PublishingService:
 
     def assign(self, partitions: set[int]) -> None:
         """Take over these partitions after a recovery. A round that is under way ends at its next answer."""
-        self._assignment, self._must_assign = partitions, True
+        self._assignment = partitions
+        self._must_assign = True
         self.estimators.withdraw()
 
     @property
@@ -122,8 +115,7 @@ class PublishingService:
         return sum(state.count_owed() for state in self._due_since)
 
     def _progress(self) -> None:
-        waits = time.monotonic() - min(self._busy.values(), default=time.monotonic())
-        if not self.estimators.is_stuck and waits < SETTLED_WITHIN:
+        if not self.estimators.is_stuck and self.tasks.longest < SETTLED_WITHIN:
             self.rounds += 1
             self._last_round = time.monotonic()
 
@@ -131,8 +123,8 @@ class PublishingService:
         """Yield the newest final of each query that this worker merges."""
         for snapshots in self.reader.partitions.values():
             for state in snapshots.queries.values():
+                query = state.versions.query
                 if not state.versions.newest.retired:
-                    query = state.versions.query
                     yield NewestFinal(query.name, state.end, shortest_expected_age(query))
 
     async def run(self) -> None:
@@ -147,14 +139,15 @@ class PublishingService:
                 if not self.reader.partitions:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
+
                 new = await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
                 await self.round(await self._states(new))
-                self._report_status()
+                self.statuses.report(self._loaded_states())
         except Exception as error:  # noqa: BLE001 - a supervisor restarts the worker
             self.ending.fail(error)
         finally:
-            for task in self._tasks:
-                task.cancel()
+            self.tasks.cancel()
+            self.statuses.cancel()
             self.deletions.cancel()
             self.estimators.close()
             await self.reader.stop()
@@ -165,7 +158,7 @@ class PublishingService:
         self.metrics.clear_finals()
         await self._define()
         self.provisional.clear()
-        self._status_log.clear()
+        self.statuses.clear()
         await self.reader.assign(self._assignment, self._definitions.versions)
         self._due_since = {state: since for state, since in self._due_since.items() if self._is_current(state)}
         self.estimators.start(
@@ -196,19 +189,27 @@ class PublishingService:
         due = {keys.home(state.versions.query.digest, self.partitions) for state in self._due_since}
         return sorted((new | due) & self.reader.partitions.keys())
 
+    def _loaded_states(self) -> Iterator[QueryState]:
+        for snapshots in self.reader.partitions.values():
+            if snapshots.loaded:
+                yield from snapshots.queries.values()
+
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
-        now, active = time.monotonic(), []
+        now = time.monotonic()
+        small: list[QueryState] = []
+        large: list[QueryState] = []
         for state in states:
             if state.has_due_finals:
                 self._due_since.setdefault(state, now)
-            if state in self._busy:
+            if state in self.tasks:
                 continue
+
             state.collect()
             if state in self._due_since or self.provisional.may_be_due(state, now):
-                active.append(state)
-        is_large = self.estimators.is_large
-        small, large = ([state for state in active if is_large(state.versions.query) == each] for each in (False, True))
+                is_large = self.estimators.is_large(state.versions.query)
+                (large if is_large else small).append(state)
+
         tasks = self._ask(small)
         if all(task.completion.done() for task in self._large):
             self._large = self._ask(large)
@@ -218,44 +219,27 @@ class PublishingService:
         """Start to publish what is due of these queries, and return the tasks of the estimator."""
         tasks = []
         for batch in finals_round.choose(state for state in states if state in self._due_since):
-            tasks.append(task := self.publisher.final_task(batch))
-            self._start(batch.state, self._publish(batch.state, task))
-        is_prompt = time.monotonic() - min(self._due_since.values(), default=time.monotonic()) <= PROMPT
+            task = self.publisher.final_task(batch)
+            tasks.append(task)
+            self.tasks.start(batch.state, self._publish(batch.state, task))
+
+        now = time.monotonic()
+        is_prompt = now - min(self._due_since.values(), default=now) <= PROMPT
         for state in states:
-            if state in self._due_since and not state.backlog:  # only its state moves on
-                self._start(state, self._publish(state, None))
-            elif is_prompt and not state.has_due_finals and (windows := self.provisional.due(state, time.monotonic())):
-                tasks.append(task := self.publisher.provisional_task(state, windows))
-                self._start(state, self.publisher.publish_provisional(task, partial(self._is_current, state)))
+            if state in self._due_since and not state.backlog:
+                # No final is left to make, but the state of the query moves on with the closed panes.
+                self.tasks.start(state, self._publish(state, None))
+            elif is_prompt and not state.has_due_finals:
+                windows = self.provisional.due(state, now)
+                if windows:
+                    task = self.publisher.provisional_task(state, windows)
+                    tasks.append(task)
+                    is_current = partial(self._is_current, state)
+                    self.tasks.start(state, self.publisher.publish_provisional(task, is_current))
+
+        # One message to a process carries all its windows.
         self.estimators.ask(*tasks)
         return tasks
-
-    def _report_status(self) -> None:
-        """Start to write the statuses that have changed, unless the last ones are still on their way."""
-        now = time.monotonic()
-        if now < self._next_status or (self._status_task is not None and not self._status_task.done()):
-            return
-        self._next_status = now + query_status.EVERY
-        partitions = (snapshots for snapshots in self.reader.partitions.values() if snapshots.loaded)
-        changes = self._status_log.changes(state for snapshots in partitions for state in snapshots.queries.values())
-        if changes:
-            self._status_task = asyncio.create_task(self._write_status(changes))
-            self._tasks.add(self._status_task)
-            self._status_task.add_done_callback(self._end_status)
-
-    async def _write_status(self, changes: Sequence[tuple[Query, query_status.QueryStatus | None]]) -> None:
-        partitions = await self.outbox.partitions(STATUS)
-        by_partition: dict[int, list[OutboxRecord]] = {}
-        for query, status in changes:
-            record = OutboxRecord(query_status.key(query), None if status is None else query_status.encode(status))
-            by_partition.setdefault(keys.home(query.digest, partitions), []).append(record)
-        for partition, records in by_partition.items():
-            log_failures(await self.outbox.append(STATUS, partition, records))
-
-    def _end_status(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.ending.fail(error)
 
     def _is_current(self, state: QueryState) -> bool:
         """Whether this worker still merges a query from this state."""
@@ -273,26 +257,13 @@ class PublishingService:
             self.estimators.withdraw(large=False)
             await asyncio.wait(late)
 
-    def _start(self, state: QueryState, work: Coroutine[Any, Any, None]) -> None:
-        """Start a task of a query. The next one of the same query starts when this one has ended."""
-
-        def end(task: asyncio.Task[None]) -> None:
-            del self._busy[state]
-            self._tasks.discard(task)
-            if not task.cancelled() and (error := task.exception()) is not None:
-                self.ending.fail(error)
-
-        self._busy[state] = time.monotonic()
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(end)
-
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
         acknowledgement = state.settle()
         if state.has_due_finals:
             return
+
         if acknowledgement and state.watermark_ms is not None:
             self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
         state.note_published()

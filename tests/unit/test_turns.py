@@ -243,7 +243,7 @@ def test_a_rebalance_leaves_a_round_at_the_next_final():
 def test_a_query_that_waits_for_minutes_is_no_progress_for_the_watchdog(seconds, progress):
     partition = partition_of(*snapshots(BEHIND, range(3)))
     service = service_of(partition, Sent())
-    service._busy[partition.queries[BEHIND.digest]] = time.monotonic() - seconds
+    service.tasks._starts[partition.queries[BEHIND.digest]] = time.monotonic() - seconds
     service._progress()
     assert bool(service.rounds) == progress
 
@@ -344,8 +344,8 @@ def test_no_provisional_record_while_a_final_is_late(late):
         service = service_of(partition, outbox)
         states = {state.versions.query: state for state in partition.queries.values()}
         service._due_since[states[BEHIND]] = time.monotonic() - late
-        service._busy[states[BEHIND]] = time.monotonic()
-        while states[EMITTING].has_due_finals or states[EMITTING] in service._busy:
+        service.tasks._starts[states[BEHIND]] = time.monotonic()
+        while states[EMITTING].has_due_finals or states[EMITTING] in service.tasks:
             await service.round([states[EMITTING]])
             await asyncio.sleep(0.01)
         service._due_since[states[BEHIND]] = time.monotonic() - late
