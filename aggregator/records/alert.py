@@ -102,9 +102,11 @@ class Alert:
     def key(self) -> bytes:
         """The key of the message. After a restart, a repeated alert has the same key."""
         window = self.window
-        about = (self.query, self.digest, self.attribute or "", window.kind, window.size, window.step, window.end)
-        scale = () if self.scale is None else (self.scale,)
-        return "|".join(map(str, (*about, self.kind, self.value, *scale))).encode()
+        parts = [self.query, self.digest, self.attribute or "", window.kind, window.size, window.step, window.end]
+        parts += [self.kind, self.value]
+        if self.scale is not None:
+            parts.append(self.scale)
+        return "|".join(map(str, parts)).encode()
 
     @property
     def is_name(self) -> bool:
@@ -123,7 +125,7 @@ _MISSING = {name: field.missing() for name, field in declarations(Alert).items()
 
 def members(alert: Alert) -> dict[str, Any]:
     """Return the members of an alert by their names in JSON."""
-    return {json_name(each.name): getattr(alert, each.name) for each in fields(alert)}
+    return {json_name(part.name): getattr(alert, part.name) for part in fields(alert)}
 
 
 def encode(alert: Alert) -> bytes:

@@ -41,8 +41,8 @@ class Truth:
         if pane not in self._counts:
             insort(self._panes, pane)
             self._counts[pane] = {}
-        before = self._counts[pane].get(source, ())
-        self.size += _bytes(counts) - _bytes(before)
+        replaced = self._counts[pane].get(source, ())
+        self.size += _bytes(counts) - _bytes(replaced)
         self._counts[pane][source] = counts
 
     def drop_oldest(self) -> None:
@@ -54,24 +54,30 @@ class Truth:
         """Return the counts of all values of each attribute in a window, or None if they are unknown."""
         if not self._covers(span):
             return None
+
         inside = self._panes[bisect_left(self._panes, span.start) : bisect_left(self._panes, span.end)]
         by_source = [counts for pane in inside for counts in self._counts[pane].values()]
+        # A source that counts other attributes or domains would spoil the sum.
         if len({tuple(map(len, counts)) for counts in by_source}) != 1:
             return None
         return tuple(np.sum(of_attribute, axis=0) for of_attribute in zip(*by_source, strict=True))
 
     def shares(self, spans: Sequence[Span], attribute: int, position: int) -> list[float | None]:
         """Return the share of one value in each window, or None if it is unknown."""
-        totals, own = [0], [0]
+        # Sums up to each pane, because one difference then answers for a window of any length.
+        totals = [0]
+        own = [0]
         for pane in self._panes:
             by_source = [counts[attribute] for counts in self._counts[pane].values()]
             totals.append(totals[-1] + sum(int(counts.sum()) for counts in by_source))
             own.append(own[-1] + sum(int(counts[position]) for counts in by_source))
+
         shares: list[float | None] = []
         for span in spans:
-            first, last = (bisect_left(self._panes, at) for at in (span.start, span.end))
-            n = totals[last] - totals[first]
-            shares.append((own[last] - own[first]) / n if n and self._covers(span) else None)
+            start = bisect_left(self._panes, span.start)
+            end = bisect_left(self._panes, span.end)
+            n = totals[end] - totals[start]
+            shares.append((own[end] - own[start]) / n if n and self._covers(span) else None)
         return shares
 
     def _covers(self, span: Span) -> bool:

@@ -1,7 +1,7 @@
 """The test for changes: the values whose share has risen or fallen between two stretches that do not overlap.
 
 Both stretches are samples of all clients that could have answered. On a panel the same clients repeat their
-answers. There an unchanged answer brings no noise, and the windows themselves show how much has changed.
+answers, so an unchanged answer brings no noise, and the windows themselves show how much has changed.
 """
 
 from dataclasses import dataclass
@@ -49,11 +49,14 @@ def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> Ch
     candidates = np.flatnonzero(np.abs(rise) > z * stderr)
     if not len(candidates):
         return ChangedValues([], [], stderr, before.shares, now.shares)
+
+    # The second test takes all answers as fresh, so it says nothing of a value whose noise the panel has measured.
     _, fresh_noise = change(before, now, panel=False)
-    ups, downs = candidates[rise[candidates] > 0.0], candidates[rise[candidates] < 0.0]
     on_panel = noise < fresh_noise
-    rises = ups[on_panel[ups] | (_signed_root(before, now, ups) > z)]
-    falls = downs[on_panel[downs] | (_signed_root(now, before, downs) > z)]
+    risen = candidates[rise[candidates] > 0.0]
+    fallen = candidates[rise[candidates] < 0.0]
+    rises = risen[on_panel[risen] | (_signed_root(before, now, risen) > z)]
+    falls = fallen[on_panel[fallen] | (_signed_root(now, before, fallen) > z)]
     return ChangedValues(rises.tolist(), falls.tolist(), stderr, before.shares, now.shares)
 
 
@@ -68,15 +71,20 @@ def _signed_root(before: Estimate, now: Estimate, values: Ints) -> Floats:
     """Return the distance of two support counts from one common rate: the root of the likelihood ratio.
 
     Half a count is subtracted from the rise. For large counts the root is as normal as z. It stays normal for the
-    few counts that a value of a large domain has with grr. There z gives far too many surges.
+    few counts that a value of a large domain has with grr, of which z would make far too many surges.
     """
-    n, m = before.n_independent, now.n_independent
+    n = before.n_independent
+    m = now.n_independent
     c = np.minimum(before.counts[values] * (n / before.n) + 0.5, n)
     k = np.maximum(now.counts[values] * (m / now.n) - 0.5, 0.0)
     rate = (c + k) / (n + m)
-    ratio = sum(
-        special.rel_entr(part, of * rate) + special.rel_entr(of - part, of * (1.0 - rate))
-        for part, of in ((c, n), (k, m))
-    )
+    ratio = _deviance(c, n, rate) + _deviance(k, m, rate)
+    # Rounding can make the ratio of equal counts negative.
     root: Floats = np.where(k * n > c * m, np.sqrt(np.maximum(2.0 * ratio, 0.0)), 0.0)
     return root
+
+
+def _deviance(counts: Floats, n: int, rate: Floats) -> Floats:
+    """Return by how much the logarithm of the likelihood of counts exceeds that of a rate."""
+    deviance: Floats = special.rel_entr(counts, n * rate) + special.rel_entr(n - counts, n * (1.0 - rate))
+    return deviance

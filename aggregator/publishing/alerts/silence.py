@@ -1,7 +1,7 @@
 """Silence after an alert: a change that lasts brings one alert, not one in each window.
 
-A value is silent in one direction after an alert. At each scale it stays so until its newest block is back at the value
-before the alert, or until all blocks before it lie behind the alert.
+A value is silent in one direction after an alert. The silence ends at each scale on its own: when its newest block is
+back at the value before the alert, or when all blocks before it lie behind the alert.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,27 +50,41 @@ def after_silence(
     silences: Sequence[Silence], looks: Sequence[Look], end: int, longest: int
 ) -> tuple[tuple[Silence, ...], Mapping[Change, Look]]:
     """Return the silences from now on, and the changes to report, each with its shortest comparison."""
-    silent: dict[Change, Silence] = {(one.kind, one.value): one for one in silences if end - one.end < longest}
+    silent: dict[Change, Silence] = {
+        (silence.kind, silence.value): silence for silence in silences if end - silence.end < longest
+    }
     hits: dict[Change, Look] = {}
     for look in looks:
-        scale, changes = look.stretches.scale, look.changes
-        for change, one in list(silent.items()):
-            if not one.scales & scale:
-                continue
-            is_back = one.before is not None and changes.is_back(one.value, one.before)
-            if is_back or look.stretches.earlier[0] >= one.end:
-                silent[change] = replace(one, scales=one.scales & ~scale)
-        directions: tuple[tuple[Direction, Sequence[Value]], ...] = (("surge", changes.rises), ("fade", changes.falls))
-        for kind, values in directions:
-            for value in values:
-                before = silent.get((kind, value))
-                if (kind, value) not in hits and not (before and before.scales & scale):
-                    hits[kind, value] = look
+        # A silence that ends with this comparison hides none of its changes, so silences end first.
+        scale = look.stretches.scale
+        for change, silence in silent.items():
+            if silence.scales & scale and _ends(silence, look):
+                silent[change] = replace(silence, scales=silence.scales & ~scale)
+
+        for change in _proved(look.changes):
+            earlier = silent.get(change)
+            is_silent = earlier is not None and bool(earlier.scales & scale)
+            if change not in hits and not is_silent:
+                hits[change] = look
+
     for (kind, value), look in hits.items():
-        before_it = look.changes.before(value)
-        silent[kind, value] = Silence(value, kind, look.stretches.newest[1], before_it, ALL_SCALES)
-    rest = (one for _, one in sorted(silent.items()) if one.scales)
-    return tuple(rest), hits
+        share_before = look.changes.before(value)
+        silent[kind, value] = Silence(value, kind, look.stretches.newest[1], share_before, ALL_SCALES)
+
+    # Sorted, because the bytes of a state must not depend on the order of the alerts.
+    return tuple(silence for _, silence in sorted(silent.items()) if silence.scales), hits
+
+
+def _ends(silence: Silence, look: Look) -> bool:
+    """Whether a silence ends at the scale of a comparison."""
+    is_back = silence.before is not None and look.changes.is_back(silence.value, silence.before)
+    return is_back or look.stretches.earlier[0] >= silence.end
+
+
+def _proved(changes: ProvedChanges) -> list[Change]:
+    rises: list[Change] = [("surge", value) for value in changes.rises]
+    falls: list[Change] = [("fade", value) for value in changes.falls]
+    return rises + falls
 
 
 def in_order(hits: Mapping[Change, Look]) -> list[tuple[Change, Look]]:

@@ -15,6 +15,7 @@ from oracles.errors import ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.numbers.tree import estimate_of
 from oracles.query import Query
+from oracles.query.domain import Domain
 from oracles.query.footprint import SPACING
 from oracles.query.settings import Window
 
@@ -84,7 +85,10 @@ class State:
 
 def newest_before(references: Sequence[Reference], start: int, groups: GroupNumbers = GROUP_0) -> Reference | None:
     """Return the newest final of these groups that does not overlap a window."""
-    return next((one for one in reversed(references) if one.end <= start and one.groups == groups), None)
+    for reference in reversed(references):
+        if reference.end <= start and reference.groups == groups:
+            return reference
+    return None
 
 
 def later_references(
@@ -98,10 +102,14 @@ def later_references(
     """Return the references for the finals after this one. `all` overlaps itself, so it has none."""
     if window.kind == "all":
         return ()
+
     if not references or end - references[-1].end >= window.size / SPACING:
-        counts = estimate.counts.astype(np.min_scalar_type(estimate.n))  # no count is more than n
+        # No count is more than n, so the type of n holds all of them.
+        counts = estimate.counts.astype(np.min_scalar_type(estimate.n))
         references = (*references, Reference(end, estimate.n, estimate.n_independent, counts, groups))
-    obsolete = sum(one.end <= start + window.step for one in references) - 1
+
+    # The next final compares with the newest one that ends at its start or before. Those before that one are obsolete.
+    obsolete = sum(reference.end <= start + window.step for reference in references) - 1
     return references[max(obsolete, 0) :]
 
 
@@ -112,14 +120,22 @@ def dump(state: State) -> bytes:
         "end": state.end,
         "shown": state.has_values,
         "entered": sorted(state.above.items()),
-        "silent": [(s.value, 1 if s.kind == "surge" else -1, s.end, s.before, s.scales) for s in state.silences],
-        "kept": [
-            (one.end, one.n, one.n_independent, len(one.counts), one.counts.itemsize, *groups_row(one.groups))
-            for one in state.references
-        ],
+        "silent": [_silence_row(silence) for silence in state.silences],
+        "kept": [_reference_row(reference) for reference in state.references],
     }
-    counts = [one.counts.astype(_WIDTHS[one.counts.itemsize]).tobytes() for one in state.references]
+    counts = [reference.counts.astype(_WIDTHS[reference.counts.itemsize]).tobytes() for reference in state.references]
     return b"".join([orjson.dumps(head), b"\n", *counts])
+
+
+def _silence_row(silence: Silence) -> tuple[Any, ...]:
+    sign = 1 if silence.kind == "surge" else -1
+    return silence.value, sign, silence.end, silence.before, silence.scales
+
+
+def _reference_row(reference: Reference) -> tuple[Any, ...]:
+    size = len(reference.counts)
+    width = reference.counts.itemsize
+    return reference.end, reference.n, reference.n_independent, size, width, *groups_row(reference.groups)
 
 
 def load(data: bytes) -> State:
@@ -129,17 +145,27 @@ def load(data: bytes) -> State:
         head = orjson.loads(line)
         if head["version"] not in (_WITHOUT_FADES, VERSION):
             raise ReportError(f"the alert state has version {head['version']}, but {VERSION} is expected")
-        references, start = [], 0
+
+        references = []
+        start = 0
         for end, n, independent, size, width, *numbers in head["kept"]:
             _check_whole(end, n, independent, size)
             counts = np.frombuffer(body, _WIDTHS[width], size, start)
             references.append(Reference(end, n, independent, counts, groups_of_row(numbers)))
             start += size * width
-        silences = _silences(head)
+
         _check_whole(head["end"], start)
-        state = State(head["end"], dict(head["entered"]), silences, tuple(references), bool(head["shown"]))
+        state = State(
+            end=head["end"],
+            above=dict(head["entered"]),
+            silences=_silences(head),
+            references=tuple(references),
+            has_values=bool(head["shown"]),
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ReportError(f"the alert state is unreadable: {error!r}") from error
+
+    # Without this check, bytes behind the last counts would pass unread.
     if start != len(body):
         raise ReportError(f"the alert state has {len(body)} bytes of counts, but claims {start}")
     return state
@@ -150,33 +176,46 @@ def _silences(head: dict[str, Any]) -> tuple[Silence, ...]:
         rows: list[Any] = [(value, 1, end, None, ALL_SCALES) for value, end in head["surged"]]
     else:
         rows = head["silent"]
-    for value, _, end, before, scales in rows:
+
+    silences = []
+    for value, sign, end, share, scales in rows:
         _check_values(value)
         _check_whole(end, scales)
-        if before is not None and not (isinstance(before, float | int) and isfinite(before)):
+        if share is not None and not (isinstance(share, float | int) and isfinite(share)):
             raise ReportError("the alert state needs a number as share")
-    return tuple(Silence(value, _SIGNS[sign], end, before, scales) for value, sign, end, before, scales in rows)
+        silences.append(Silence(value, _SIGNS[sign], end, share, scales))
+    return tuple(silences)
 
 
 def check_states(query: Query, states: Sequence[bytes]) -> None:
     """Raise a ReportError unless the bytes are the states of the query's attributes."""
     for data, domain, oracle in zip(states, query.domains, query.attribute_oracles, strict=bool(states)):
-        state = load(data) if data else State(0)
-        values = [*state.above, *(one.value for one in state.silences)]
-        _check_values(*values)
-        if domain.scale is not None:
-            fits = all(isinstance(value, str) for value in values)
-        else:
-            fits = all(isinstance(value, int) and 0 <= value < domain.size for value in values)
-        if not fits:
-            raise ReportError(f"the alert state has values that query {query.name} does not have")
-        for tau in state.above.values():
-            if tau is not None and not (isinstance(tau, float | int) and (0 < tau <= 1 or domain.scale is not None)):
-                raise ReportError("the alert state has a threshold outside of (0, 1]")
-        for reference in state.references:
-            fits = len(reference.counts) == oracle.counters and 1 <= reference.n_independent <= reference.n <= EVERYONE
-            if not fits or int(reference.counts.max()) > reference.n:
-                raise ReportError(f"the alert state has a window that does not fit query {query.name}")
+        if data:
+            _check_state(query, load(data), domain, oracle)
+
+
+def _check_state(query: Query, state: State, domain: Domain, oracle: Pure) -> None:
+    values = [*state.above, *(silence.value for silence in state.silences)]
+    _check_values(*values)
+    is_number = domain.scale is not None
+    if is_number:
+        fits = all(isinstance(value, str) for value in values)
+    else:
+        fits = all(isinstance(value, int) and 0 <= value < domain.size for value in values)
+    if not fits:
+        raise ReportError(f"the alert state has values that query {query.name} does not have")
+
+    for threshold in state.above.values():
+        if threshold is None:
+            continue
+        # The threshold of numbers is a limit in their unit, which may have any value.
+        if not isinstance(threshold, float | int) or not (is_number or 0 < threshold <= 1):
+            raise ReportError("the alert state has a threshold outside of (0, 1]")
+
+    for reference in state.references:
+        fits = len(reference.counts) == oracle.counters and 1 <= reference.n_independent <= reference.n <= EVERYONE
+        if not fits or int(reference.counts.max()) > reference.n:
+            raise ReportError(f"the alert state has a window that does not fit query {query.name}")
 
 
 def _check_values(*values: object) -> None:
