@@ -50,8 +50,11 @@ class Truths:
                 log.warning("true counts skipped, since the record is unreadable: %r", error)
             self.unreadable += 1
             return
+
         if record.pane <= now + AHEAD:
             self._by_digest.setdefault(record.digest, Truth()).put(record.pane, record.source, record.counts)
+
+        # Anybody may write to the topic, so the panes of a made-up digest count like all others.
         while sum(map(len, self._by_digest.values())) > PANES:
             digest = min(self._by_digest, key=lambda digest: self._by_digest[digest].oldest or 0)
             self._by_digest[digest].drop_oldest()
@@ -67,7 +70,9 @@ class Truths:
         totals = truth.counts(span) if truth else None
         if totals is None or [len(total) for total in totals] != [domain.size for domain in query.domains]:
             return None
-        return [total / total.sum() for total in totals] if all(total.sum() for total in totals) else None
+        if not all(total.sum() for total in totals):
+            return None
+        return [total / total.sum() for total in totals]
 
 
 @dataclass
@@ -109,6 +114,7 @@ class Accuracy:
             self.truth.put(record.value, time.time())
         self.metrics.unread.labels(TRUTH).inc(self.truth.unreadable)
         self.truth.unreadable = 0
+
         while self._waiting and self._waiting[0][0] <= time.monotonic():
             _, query, span, findings = self._waiting.popleft()
             self.measure(query, span, findings)
@@ -118,6 +124,7 @@ class Accuracy:
         for attribute, truth in zip(findings, self.truth.shares(query, span) or (), strict=False):
             if not isinstance(attribute, Findings) or PARTIAL_GROUPS in attribute.flags:
                 continue  # the true counts are those of all groups
+
             labels = query.name, attribute.subject.name or ""
             for method, result in attribute.by_method.items():
                 self.metrics.true_mse.labels(*labels, method).set(float(np.mean((result.shares - truth) ** 2)))

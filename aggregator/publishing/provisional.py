@@ -35,12 +35,15 @@ class ProvisionalRecords:
         query = state.versions.query
         if query.emit_every is None or not self.may_be_due(state, now):
             return []
+
         self._next[query.digest] = now + query.emit_every
         look = state.merger.collected_through, state.versions
         if self._looks.get(query.digest) == look:
             return []  # no pane has closed since
+
+        # A window with the same panes has the same record as last time.
         self._looks[query.digest] = look
         windows = {(window.span, window.through): window for window in state.merger.provisional()}
-        before = self._last.get(query.digest, set())
+        published = self._last.get(query.digest, set())
         self._last[query.digest] = set(windows)
-        return [window for place, window in windows.items() if place not in before]
+        return [window for place, window in windows.items() if place not in published]

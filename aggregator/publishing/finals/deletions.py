@@ -22,13 +22,15 @@ class Deletions:
 
     def add(self, partition: int, names: Iterable[bytes]) -> None:
         """Delete these keys with the next flush."""
-        if names := list(names):
-            self._names.setdefault(partition, []).extend(names)
+        new_names = list(names)
+        if new_names:
+            self._names.setdefault(partition, []).extend(new_names)
 
     def flush(self) -> None:
         """Start to write the deletions of each partition. One without a leader delays no other."""
         for partition in self._names.keys() - self._tasks.keys():
-            self._tasks[partition] = task = asyncio.create_task(self._write(partition, self._names.pop(partition)))
+            task = asyncio.create_task(self._write(partition, self._names.pop(partition)))
+            self._tasks[partition] = task
             task.add_done_callback(partial(self._end, partition))
 
     async def _write(self, partition: int, names: list[bytes]) -> None:

@@ -1,6 +1,6 @@
 """One estimator process, as its worker sees it. If it dies, the worker starts it again and repeats the open requests.
 
-A repeated request begins after the last answer, with the alert states of that answer. So the answers are the same.
+The answers are the same then, because a repeated request begins with the alert states of the last answer.
 """
 
 import asyncio
@@ -38,8 +38,10 @@ log = logging.getLogger(__name__)
 
 TRIES = 3
 """Most tries of one window, which may be the reason why the process dies."""
-PATIENCE, PATIENCE_A_VALUE = 60.0, 5e-4
-"""Seconds for one answer, and for each of its values. Proved values take most, with an alert and a rank each."""
+PATIENCE = 60.0
+"""Seconds for one answer, whatever it holds."""
+PATIENCE_A_VALUE = 5e-4
+"""Seconds for each of its values. Proved values take most, with an alert and a rank of their own."""
 
 Process = subprocess.Popen[bytes]
 
@@ -58,7 +60,8 @@ class EstimateTask:
         self.query = query
         self.completion = asyncio.get_running_loop().create_future()
         """Done when no more answers arrive: all are there, the task was withdrawn, or it failed."""
-        self._questions, self._states = deque(questions), dict(states)
+        self._questions = deque(questions)
+        self._states = dict(states)
         self._blocks = {window: dict(places) for window, places in (blocks or {}).items()}
         self._history = history
         self._answers: deque[Answer] = deque()
@@ -71,16 +74,24 @@ class EstimateTask:
             await self._arrival.wait()
             self._arrival.clear()
             if self._answers:
-                new = list(self._answers)
+                answers = list(self._answers)
                 self._answers.clear()
-                yield new
+                yield answers
+
         if self._error is not None:
             raise self._error
 
     def request(self, number: int) -> Request:
         """Return the request for the windows without an answer."""
-        state = dict(self._states), self._blocks, self._history
-        return Request(number, self.query.digest, self.query, list(self._questions), *state)
+        return Request(
+            number=number,
+            digest=self.query.digest,
+            query=self.query,
+            questions=list(self._questions),
+            states=dict(self._states),
+            blocks=self._blocks,
+            history=self._history,
+        )
 
     def take(self, answers: Sequence[Answer]) -> None:
         """Take the next answers."""
@@ -90,6 +101,7 @@ class EstimateTask:
                 self._states[question.span.window] = answer.states
                 self._blocks.setdefault(question.span.window, {}).update(answer.blocks)
                 self._history = self._history and self._history.with_search(answer.search)
+
         self._answers.extend(answers)
         self._arrival.set()
 
@@ -140,9 +152,10 @@ class Estimator:
             return
         if not self._tasks:
             self._answer_time = time.monotonic()
-        new = {next(self._numbers): task for task in tasks}
-        self._tasks |= new
-        self._submit([task.request(number) for number, task in new.items()])
+
+        by_number = {next(self._numbers): task for task in tasks}
+        self._tasks |= by_number
+        self._submit([task.request(number) for number, task in by_number.items()])
 
     def withdraw(self) -> None:
         """End all open tasks after the window at work."""
@@ -153,11 +166,13 @@ class Estimator:
     def close(self) -> None:
         """End the process at once."""
         self._closed = True
-        if (process := self._process) is not None:
-            process.kill()
-        self._writer.shutdown(cancel_futures=True)  # the kill ends a write that is still open
-        if (process := self._process) is not None:
-            _end(process)
+        if self._process is not None:
+            self._process.kill()
+
+        # The kill ends a write that is still open. Until then, the writer may have started another process.
+        self._writer.shutdown(cancel_futures=True)
+        if self._process is not None:
+            _end(self._process)
 
     def _submit(self, message: list[Request] | Withdrawal) -> None:
         loop = asyncio.get_running_loop()
@@ -175,7 +190,9 @@ class Estimator:
         if process is None or process.stdin.closed:  # type: ignore[union-attr]  # a process may die as it starts
             if self._closed or isinstance(message, Withdrawal):
                 return
-            self._process = process = self._started(loop)
+            process = self._started(loop)
+            self._process = process
+
         if not isinstance(message, Withdrawal):
             message = [self._without_known_query(request) for request in message]
         if message:
@@ -191,6 +208,7 @@ class Estimator:
         return request
 
     def _started(self, loop: asyncio.AbstractEventLoop) -> Process:
+        # The process reads its modules from where this one does. An empty entry is the working folder.
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
         self._queries.clear()
         process = subprocess.Popen(
@@ -214,14 +232,17 @@ class Estimator:
                     loop.call_soon_threadsafe(self._restart, process, error)
 
     def _take(self, message: Any) -> None:
-        self._deaths, self._answer_time = 0, time.monotonic()
-        each: RequestAnswers
-        for each in message:
-            if (task := self._tasks.get(each.number)) is not None:
-                task.take(each.answers)
-                if each.is_last:
-                    del self._tasks[each.number]
-                    task.end(each.error)
+        self._deaths = 0
+        self._answer_time = time.monotonic()
+        reply: RequestAnswers
+        for reply in message:
+            task = self._tasks.get(reply.number)
+            if task is None:
+                continue
+            task.take(reply.answers)
+            if reply.is_last:
+                del self._tasks[reply.number]
+                task.end(reply.error)
 
     def _restart(self, process: Process, error: Exception) -> None:
         """Repeat the open tasks in a new process."""
@@ -230,26 +251,30 @@ class Estimator:
         code = _end(process)
         if self._closed:
             return
+
         log.warning(
             "the estimator process for %s has ended with code %s (%r). It is started again", self.name, code, error
         )
         self._deaths += 1
-        again = []
+        is_given_up = self._deaths == TRIES
+        requests = []
         for number, task in list(self._tasks.items()):
-            if self._deaths == TRIES or number <= self._withdrawn:
+            if is_given_up or number <= self._withdrawn:
                 del self._tasks[number]
-                task.end(EstimatorEnded(task.query.name, TRIES) if self._deaths == TRIES else None)
+                task.end(EstimatorEnded(task.query.name, TRIES) if is_given_up else None)
             else:
-                again.append(task.request(number))
-        if again:
-            self._submit(again)
-        if self._deaths == TRIES:
+                requests.append(task.request(number))
+
+        if requests:
+            self._submit(requests)
+        if is_given_up:
             self._deaths = 0
 
     def _fail(self, error: BaseException) -> None:
         """End all tasks, because the process cannot be started."""
-        tasks, self._tasks = self._tasks, {}
-        for task in tasks.values():
+        tasks = list(self._tasks.values())
+        self._tasks = {}
+        for task in tasks:
             task.end(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 

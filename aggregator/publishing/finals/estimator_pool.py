@@ -11,7 +11,8 @@ class EstimatorPool:
     """The estimators of one worker. A process starts when the worker takes over a query, or at the first task."""
 
     def __init__(self) -> None:
-        self._most, self._large = Estimator("records"), Estimator("large records")
+        self._most = Estimator("records")
+        self._large = Estimator("large records")
 
     @property
     def is_stuck(self) -> bool:

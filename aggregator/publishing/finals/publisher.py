@@ -96,15 +96,20 @@ class FinalPublisher:
         records: list[OutboxRecord] = []
         for due, answer in zip(finals, answers, strict=True):
             span = due.final.span
-            records += [OutboxRecord(*record, timestamp_ms=1000 * span.end) for record in answer.records]
+            records += [OutboxRecord(name, value, timestamp_ms=1000 * span.end) for name, value in answer.records]
             # Deleted after the final, in the same partition: a reader of the final needs no provisional record.
             records += [OutboxRecord(provisional_key(name), None) for name, _ in answer.records]
             self._observe(query, span, answer)
+
         set_gauges(self.metrics, query, answers[-1].metrics)
         self.metrics.records.labels(query.name, "true").inc(len(answers))
+
         acks = await self._send_records(query, records)
-        alerts = [OutboxRecord(*alert) for answer in answers for alert in answer.alerts]
-        return [*acks, *await self.outbox.append_by_key(ALERTS, alerts)]
+        alerts: list[OutboxRecord] = []
+        for answer in answers:
+            alerts += [OutboxRecord(name, value) for name, value in answer.alerts]
+        acks += await self.outbox.append_by_key(ALERTS, alerts)
+        return acks
 
     async def _send_records(
         self, query: Query, records: Sequence[OutboxRecord], is_current: Callable[[], bool] = lambda: True
@@ -116,6 +121,7 @@ class FinalPublisher:
                 self._log_too_large_records(query, 1)
             else:
                 fitting.append(record)
+
         home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
         return await self.outbox.append(ESTIMATES, home, fitting, is_current=is_current)
 
@@ -131,8 +137,11 @@ class FinalPublisher:
         """Count the flags and alerts of a final, and measure its accuracy later."""
         if answer.findings:
             self.accuracy.enqueue(query, span, answer.findings)
-        for flag in {flag for attribute in answer.metrics for flag in attribute.flags}:
+
+        # A final with a flag counts once, in however many attributes it has the flag.
+        for flag in set(chain.from_iterable(attribute.flags for attribute in answer.metrics)):
             self.metrics.flags.labels(query.name, flag).inc()
+
         for _, value in answer.alerts:
             alert = orjson.loads(value)
             baseline = "true" if alert.get("baseline") else "false"
@@ -144,19 +153,25 @@ class FinalPublisher:
         Once they are acknowledged, delete the keys that they replace.
         """
         states = {window: state.state_writes(window, position) for window, position in positions.items()}
-        blocks, others = state.take_new_blocks(), [*state.totals(), *chain(*states.values())]
+        blocks = state.take_new_blocks()
+        others = [*state.totals(), *chain.from_iterable(states.values())]
         refused = await self._write(state, [*blocks, *others])
-        if refused and blocks:  # without a block that is too large, no change is compared with it
+        if refused and blocks:
+            # A block may be too large. The states are worth more: without them a restart repeats finals.
             refused = await self._write(state, others)
         if refused:
             for window, records in states.items():
                 self._log_too_large(state, window, sum(len(value or b"") for _, value in records))
             return
-        obsolete = [name for window in states for name in state.acknowledge(window, positions[window])]
-        self.delete(state, [*obsolete, *state.replaced_keys()])
+
+        obsolete: list[bytes] = []
+        for window, position in positions.items():
+            obsolete += state.acknowledge(window, position)
+        obsolete += state.replaced_keys()
+        self.delete(state, obsolete)
 
     def _log_too_large(self, state: QueryState, window: Window, size: int) -> None:
-        """Note that a state is too large to write. Then a restart repeats the finals since the last one."""
+        """Note that a state is too large to write, so that a restart repeats the finals since the last one."""
         state.note_too_large(window)
         name = state.versions.query.name
         log.warning(
@@ -183,10 +198,12 @@ def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics
     for attribute in attributes:
         if attribute.withheld:
             continue
+
         labels = query.name, attribute.name or ""
         if math.isnan(attribute.sigma):
             set_number_gauges(metrics, labels, attribute.numbers)
             continue
+
         metrics.sigma.labels(*labels).set(attribute.sigma)
         metrics.detectable.labels(*labels).set(attribute.detectable if attribute.detectable is not None else 1.0)
         if attribute.threshold is not None:
@@ -197,9 +214,15 @@ def set_number_gauges(metrics: Metrics, labels: tuple[str, str], numbers: Number
     """Set the gauges of an attribute whose answers are numbers, unless the window is too small to know any."""
     if numbers is None:
         return
-    rows: list[tuple[tuple[Gauge, ...], tuple[str, ...], Quantity]] = [(metrics.mean, (), numbers.mean)]
-    rows += [(metrics.quantile, (share,), each) for share, each in numbers.quantiles.items()]
-    rows += [(metrics.range_share, (name,), each) for name, each in numbers.ranges.items()]
-    for gauges, last, quantity in rows:
-        for gauge, number in zip(gauges, quantity, strict=True):
-            gauge.labels(*labels, *last).set(number)
+
+    _set_quantity(metrics.mean, labels, numbers.mean)
+    for share, quantile in numbers.quantiles.items():
+        _set_quantity(metrics.quantile, (*labels, share), quantile)
+    for name, range_share in numbers.ranges.items():
+        _set_quantity(metrics.range_share, (*labels, name), range_share)
+
+
+def _set_quantity(gauges: Sequence[Gauge], labels: tuple[str, ...], quantity: Quantity) -> None:
+    """Set the gauges of a number and of the ends of its interval."""
+    for gauge, number in zip(gauges, quantity, strict=True):
+        gauge.labels(*labels).set(number)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from aggregator.merging.query_state import OwedFinal, QueryState
 
 SECONDS = 0.5
-"""Longest time of a round. Then the service reads new records, and the queries are ordered anew."""
+"""Longest time of a round. After it the service reads new records, and orders the queries anew."""
 FINALS = 1_000
 """Most finals of a round."""
 BYTES = 32 << 20
@@ -35,15 +35,25 @@ def choose(states: Iterable[QueryState], *, finals: int = FINALS, size: int = BY
     limit: float = math.inf
     while heap and heap[0][0] <= limit and finals > 0 and size > 0:
         _, number = heap[0]
-        state, at = by_number[number], counts.get(number, 0)
-        counts[number] = at + 1
+        state = by_number[number]
+        place = counts.get(number, 0)
+        counts[number] = place + 1
+        chosen = state.backlog[place]
         finals -= 1
-        size -= state.backlog[at].final.total.counts.nbytes
-        next_end = state.backlog[at + 1].final.span.end if state.owes(at + 2) else None
-        if next_end is not None and state.backlog[at + 1].query is state.backlog[at].query:
-            heapq.heapreplace(heap, (next_end, number))
+        size -= chosen.final.total.counts.nbytes
+
+        following = state.backlog[place + 1] if state.owes(place + 2) else None
+        if following is not None and following.query is chosen.query:
+            heapq.heapreplace(heap, (following.final.span.end, number))
             continue
+
         heapq.heappop(heap)
-        if next_end is not None:  # the next version waits for the next round, and no other query gets ahead of it
-            limit = min(limit, next_end)
-    return [Batch(by_number[number], list(islice(by_number[number].backlog, many))) for number, many in counts.items()]
+        if following is not None:
+            # The next version waits for the next round. Without the limit, other queries would get ahead of it.
+            limit = min(limit, following.final.span.end)
+
+    batches = []
+    for number, most in counts.items():
+        state = by_number[number]
+        batches.append(Batch(state, list(islice(state.backlog, most))))
+    return batches
