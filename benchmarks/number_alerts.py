@@ -11,9 +11,9 @@ from typing import cast
 import numpy as np
 
 from aggregator.publishing.alerts.comparisons import StretchPair
-from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import State
 from aggregator.publishing.alerts.watch import DAY, number_watch_of
+from aggregator.publishing.kinds.numbers import number_step
 from aggregator.records.alert import Alert
 from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span

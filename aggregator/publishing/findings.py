@@ -11,7 +11,7 @@ import numpy as np
 
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory
-from aggregator.publishing.name_results import name_result
+from aggregator.publishing.kinds.names import name_result
 from aggregator.records.findings import (
     AnyFindings,
     Findings,

@@ -11,11 +11,11 @@ from prometheus_client import generate_latest
 from scipy import stats
 
 from aggregator.process.metrics import Metrics
-from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.state import Silence, State, check_states, dump, load
 from aggregator.publishing.alerts.watch import number_watch_of
 from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.finals.publisher import set_gauges
+from aggregator.publishing.kinds.numbers import number_step
 from aggregator.reading.tail.summary import Notice
 from aggregator.records.alert import decode, encode
 from aggregator.records.findings import NumberFindings

@@ -7,9 +7,9 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.watch import number_watch_of
 from aggregator.publishing.findings import find_all
+from aggregator.publishing.kinds.numbers import number_step
 from aggregator.records.decoder import decode
 from aggregator.records.differences import differences
 from aggregator.records.digits import digits_of

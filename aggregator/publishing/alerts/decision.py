@@ -19,10 +19,10 @@ from aggregator.merging.name_history import NameSearch
 from aggregator.publishing.alerts.change_test import changes
 from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput, StretchPair, compare_blocks
 from aggregator.publishing.alerts.name_decision import name_step
-from aggregator.publishing.alerts.number_decision import number_step
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import EVERYONE, State, dump, later_references, load, newest_before
 from aggregator.publishing.alerts.watch import Watch, number_watch_of, watch_of
+from aggregator.publishing.kinds.numbers import number_step
 from aggregator.records.alert import Alert, AlertKind, StretchRow, encode
 from aggregator.records.digits import rounded
 from aggregator.records.findings import (

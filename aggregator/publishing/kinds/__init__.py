@@ -1,0 +1,1 @@
+"""The kinds of answers: values, numbers and names."""
