@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from aggregator.merging.place_counts import answer_counts
-from aggregator.publishing.findings import find_all, with_flag
+from aggregator.publishing.findings import find_all
+from aggregator.publishing.flags import with_flag
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import (
     AnyFindings,

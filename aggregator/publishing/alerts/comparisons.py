@@ -14,7 +14,7 @@ import numpy as np
 
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
-from aggregator.publishing.findings import estimates
+from aggregator.publishing.estimates import estimates
 from aggregator.records.findings import NameFindings, WindowFindings, WithheldFindings
 from aggregator.tallies.group_cells import whole
 from aggregator.tallies.snapshot import INCOMPLETE

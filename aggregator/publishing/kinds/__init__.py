@@ -1,1 +1,27 @@
-"""The kinds of answers: values, numbers and names."""
+"""The kinds of answers: values, numbers and names. Each is a module with the same functions.
+
+- `find(attribute)` returns the findings of one attribute of a window.
+
+Groups, pairs and withholding are no kinds. They wrap one, and no kind knows of them.
+"""
+
+from typing import Protocol
+
+from aggregator.publishing.kinds import names, numbers, values
+from aggregator.publishing.kinds.attribute import CountedAttribute
+from aggregator.records.findings import AnyFindings
+from aggregator.records.subject import Subject
+
+
+class Kind(Protocol):
+    """The functions of a kind."""
+
+    def find(self, attribute: CountedAttribute) -> AnyFindings: ...
+
+
+def kind_of(subject: Subject) -> Kind:
+    """Return the kind of the answers of a subject."""
+    domain = subject.domain
+    if domain.discovery is not None:
+        return names
+    return values if domain.scale is None else numbers

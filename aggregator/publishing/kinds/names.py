@@ -3,10 +3,14 @@
 They depend only on the query, on the tally of the window, and on the names that searches before it have found.
 """
 
+from typing import cast
+
 import numpy as np
 
 from aggregator.merging.name_history import NameHistory
-from aggregator.records.findings import NameResult
+from aggregator.publishing.flags import SKEWED, in_record_order
+from aggregator.publishing.kinds.attribute import CountedAttribute
+from aggregator.records.findings import NameFindings, NameResult
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.discover import Maps, Name, Slots, search
@@ -14,6 +18,20 @@ from oracles.discover.cell_hash import MAPS
 from oracles.discover.reach import smallest_share
 from oracles.discover.slot_forgery import skewed
 from oracles.query import Query
+
+
+def find(attribute: CountedAttribute) -> NameFindings:
+    """Return the names of a window."""
+    slots = cast(Slots, attribute.query.oracle)
+    names = name_result(attribute.query, slots, attribute.span, attribute.total, attribute.history)
+    return NameFindings(
+        subject=attribute.subject,
+        oracle=slots.cell_oracle,
+        n=attribute.total.n,
+        n_independent=attribute.span.independent(attribute.total.n, attribute.query),
+        names=names,
+        flags=in_record_order(attribute.flags | {SKEWED} if names.skewed else attribute.flags),
+    )
 
 
 def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history: NameHistory) -> NameResult:

@@ -12,11 +12,14 @@ from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
 from aggregator.publishing.alerts.watch import Measure, NumberWatch
+from aggregator.publishing.flags import in_record_order
+from aggregator.publishing.kinds.attribute import CountedAttribute
 from aggregator.records.alert import Alert, AlertKind, StretchRow
 from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.findings import NumberFindings
 from aggregator.records.rows import WindowRow
 from aggregator.records.span import Span
+from aggregator.records.subject import Subject
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.numbers import Numbers, Scale
@@ -26,6 +29,17 @@ from oracles.query.settings import quantile_name
 
 LIMIT = "limit"
 """The kind of a threshold that is the limit of a quantile."""
+
+
+def find(attribute: CountedAttribute) -> NumberFindings:
+    """Return the distribution of the numbers."""
+    estimate = cast(TreeEstimate, attribute.estimate)
+    numbers = Numbers(estimate, _scale(attribute.subject))
+    return NumberFindings(attribute.subject, estimate, numbers, in_record_order(attribute.flags))
+
+
+def _scale(subject: Subject) -> Scale:
+    return cast(Scale, subject.domain.scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,25 @@
+"""The flags of a record, and their order."""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+
+from aggregator.records.findings import AnyFindings, WithheldFindings
+from aggregator.records.subject import PARTIAL_GROUPS
+
+_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", PARTIAL_GROUPS, "small", "held")
+"""All flags, in the order of a record."""
+SKEWED = "skewed"
+"""The flag of reports that look forged."""
+
+
+def in_record_order(flags: AbstractSet[str]) -> tuple[str, ...]:
+    """Return flags in the order of a record."""
+    return tuple(flag for flag in _FLAGS if flag in flags)
+
+
+def with_flag(findings: AnyFindings, flag: str) -> AnyFindings:
+    """Return findings with one more flag."""
+    flags = in_record_order({*findings.flags, flag})
+    if isinstance(findings, WithheldFindings):
+        return findings._replace(flags=flags)
+    return replace(findings, flags=flags)
