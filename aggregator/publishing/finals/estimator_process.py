@@ -20,7 +20,8 @@ from aggregator.merging.blocks import BlockSpan, Place
 from aggregator.merging.marks import Withheld
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.publishing.alerts.comparisons import BlockInput
-from aggregator.publishing.finals.final import FinalMetrics, final_metrics, window_result
+from aggregator.publishing.final_metrics import FinalMetrics
+from aggregator.publishing.finals.final import final_metrics, window_result
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.findings import AnyFindings
 from aggregator.records.span import Span

@@ -1,7 +1,6 @@
 """The records and alerts of a window, and the states for the next one."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from aggregator.merging import blocks
@@ -10,13 +9,14 @@ from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput
 from aggregator.publishing.alerts.decision import Decision, decide
+from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.group_findings import find
+from aggregator.publishing.kinds import kind_of
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.cut import CUT
 from aggregator.records.encoder import WindowRecords, encode
-from aggregator.records.findings import AnyFindings, Findings, NameFindings, WindowFindings, WithheldFindings
+from aggregator.records.findings import WindowFindings, WithheldFindings
 from aggregator.records.subject import LARGE, estimate_count
-from oracles.numbers import Quantity
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -27,27 +27,6 @@ class WindowResult(NamedTuple):
     findings: WindowFindings
     window: WindowRecords
     decision: Decision
-
-
-class NumberMetrics(NamedTuple):
-    """The metrics of an attribute whose answers are numbers. Each number has the ends of its 95% interval."""
-
-    mean: Quantity
-    quantiles: Mapping[str, Quantity]
-    """By share, as in a record."""
-    ranges: Mapping[str, Quantity]
-
-
-class FinalMetrics(NamedTuple):
-    """The metrics of one attribute of a final."""
-
-    name: str | None
-    withheld: bool
-    sigma: float
-    detectable: float | None
-    threshold: float | None
-    flags: tuple[str, ...]
-    numbers: NumberMetrics | None = None
 
 
 def window_result(
@@ -85,26 +64,16 @@ class ResultSequence:
 
 def final_metrics(result: WindowResult) -> list[FinalMetrics]:
     """Return the metrics of the total of each attribute of a final."""
-    rows = zip(result.findings.of_totals, result.window.cuts, strict=True)
-    return [_metrics(result.findings.query, findings, is_cut=is_cut) for findings, is_cut in rows]
-
-
-def _metrics(query: Query, findings: AnyFindings, *, is_cut: bool) -> FinalMetrics:
-    name = findings.subject.name
-    if isinstance(findings, Findings):
-        flags = (*findings.flags, CUT) if is_cut else findings.flags
-        threshold = query.threshold.share(findings.estimate.n)
-        return FinalMetrics(name, False, float(findings.estimate.sigma), findings.detectable, threshold, flags)
-    if isinstance(findings, WithheldFindings | NameFindings):
-        return FinalMetrics(name, isinstance(findings, WithheldFindings), math.nan, None, None, findings.flags)
-    numbers = findings.numbers
-    shares = {name: numbers.range(*ends) for name, ends in findings.subject.ranges}
-    metrics = NumberMetrics(
-        numbers.mean(),
-        {repr(share): numbers.quantile(share) for share in query.quantiles},
-        {name: Quantity(row.share, row.low, row.high) for name, row in shares.items()},
-    )
-    return FinalMetrics(name, False, math.nan, None, None, findings.flags, metrics if numbers.known else None)
+    metrics = []
+    for findings, is_cut in zip(result.findings.of_totals, result.window.cuts, strict=True):
+        if isinstance(findings, WithheldFindings):
+            own_metrics = FinalMetrics(findings.subject.name, findings.flags, withheld=True)
+        else:
+            own_metrics = kind_of(findings.subject).metrics(result.findings.query, findings)
+        if is_cut:
+            own_metrics = own_metrics._replace(flags=(*own_metrics.flags, CUT))
+        metrics.append(own_metrics)
+    return metrics
 
 
 def is_large(query: Query) -> bool:

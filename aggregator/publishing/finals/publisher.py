@@ -14,10 +14,10 @@ from aggregator.merging.query_state import OwedFinal, QueryState
 from aggregator.merging.windows import OpenWindow, Position
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.final_metrics import FinalMetrics, NumberMetrics
 from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_process import Answer, Question
-from aggregator.publishing.finals.final import FinalMetrics, NumberMetrics
 from aggregator.publishing.finals.round import Batch
 from aggregator.records.encoder import provisional_key
 from aggregator.records.span import Span

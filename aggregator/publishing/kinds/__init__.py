@@ -1,22 +1,27 @@
 """The kinds of answers: values, numbers and names. Each is a module with the same functions.
 
 - `find(attribute)` returns the findings of one attribute of a window.
+- `metrics(query, findings)` returns the metrics of one attribute of a final.
 
 Groups, pairs and withholding are no kinds. They wrap one, and no kind knows of them.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
+from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.kinds import names, numbers, values
 from aggregator.publishing.kinds.attribute import CountedAttribute
 from aggregator.records.findings import AnyFindings
 from aggregator.records.subject import Subject
+from oracles.query import Query
 
 
 class Kind(Protocol):
-    """The functions of a kind."""
+    """The functions of a kind. Each takes the findings of its own kind."""
 
     def find(self, attribute: CountedAttribute) -> AnyFindings: ...
+
+    def metrics(self, query: Query, findings: Any) -> FinalMetrics: ...
 
 
 def kind_of(subject: Subject) -> Kind:

@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from aggregator.merging.name_history import NameHistory
+from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.flags import SKEWED, in_record_order
 from aggregator.publishing.kinds.attribute import CountedAttribute
 from aggregator.records.findings import NameFindings, NameResult
@@ -66,3 +67,9 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
         is_first=history.is_first(span),
         skewed=skewed(slots, counts, n, independent),
     )
+
+
+def metrics(query: Query, findings: NameFindings) -> FinalMetrics:
+    """Return the metrics of a window of names: its flags alone."""
+    del query
+    return FinalMetrics(findings.subject.name, findings.flags)

@@ -12,6 +12,7 @@ from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
 from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
 from aggregator.publishing.alerts.watch import Measure, NumberWatch
+from aggregator.publishing.final_metrics import FinalMetrics, NumberMetrics
 from aggregator.publishing.flags import in_record_order
 from aggregator.publishing.kinds.attribute import CountedAttribute
 from aggregator.records.alert import Alert, AlertKind, StretchRow
@@ -22,9 +23,10 @@ from aggregator.records.span import Span
 from aggregator.records.subject import Subject
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.estimate.covariance import quantile as normal_quantile
-from oracles.numbers import Numbers, Scale
+from oracles.numbers import Numbers, Quantity, Scale
 from oracles.numbers.number_changes import NumberChanges, crossing
 from oracles.numbers.tree import TreeEstimate
+from oracles.query import Query
 from oracles.query.settings import quantile_name
 
 LIMIT = "limit"
@@ -40,6 +42,21 @@ def find(attribute: CountedAttribute) -> NumberFindings:
 
 def _scale(subject: Subject) -> Scale:
     return cast(Scale, subject.domain.scale)
+
+
+def metrics(query: Query, findings: NumberFindings) -> FinalMetrics:
+    """Return the metrics of the total of an attribute. A window that is too small to know a number has none."""
+    subject = findings.subject
+    numbers = findings.numbers
+    if not numbers.known:
+        return FinalMetrics(subject.name, findings.flags)
+
+    ranges = {}
+    for name, ends in subject.ranges:
+        row = numbers.range(*ends)
+        ranges[name] = Quantity(row.share, row.low, row.high)
+    quantiles = {repr(share): numbers.quantile(share) for share in query.quantiles}
+    return FinalMetrics(subject.name, findings.flags, numbers=NumberMetrics(numbers.mean(), quantiles, ranges))
 
 
 @dataclass(frozen=True, eq=False)

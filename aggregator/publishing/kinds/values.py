@@ -1,5 +1,6 @@
 """Values: their shares by each method, and the frequent ones."""
 
+from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.flags import in_record_order
 from aggregator.publishing.kinds.attribute import CountedAttribute
 from aggregator.records.findings import Findings, MethodResult
@@ -7,6 +8,7 @@ from oracles.calibrate import calibrate
 from oracles.consistency import UNBIASED, apply
 from oracles.consistency import find as method_of
 from oracles.heavy import Evidence
+from oracles.query import Query
 from oracles.risk import risk
 
 
@@ -46,3 +48,14 @@ def _method_result(method: str, evidence: Evidence) -> MethodResult:
     shares = apply(method, estimate, calibrated=prior)
     error = risk(method, estimate, calibrated=prior, shares=shares)
     return MethodResult(method, shares, evidence.hitters(shares), error)
+
+
+def metrics(query: Query, findings: Findings) -> FinalMetrics:
+    """Return the metrics of the total of an attribute."""
+    return FinalMetrics(
+        name=findings.subject.name,
+        flags=findings.flags,
+        sigma=float(findings.estimate.sigma),
+        detectable=findings.detectable,
+        threshold=query.threshold.share(findings.estimate.n),
+    )
