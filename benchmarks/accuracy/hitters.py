@@ -8,12 +8,14 @@ import numpy as np
 
 from aggregator.publishing.alerts.decision import Final, step
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day
+from aggregator.records.subject import Subject
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded
 from benchmarks.harness import zipf
 from oracles import ORACLES, Estimate, oracle
 from oracles.calibrate import calibrate
 from oracles.heavy import Evidence, heavy_hitters
+from oracles.query.domain import Domain
 from oracles.query.settings import Threshold, Window
 from oracles.types import Ints
 
@@ -105,7 +107,10 @@ def alerts(population: str, seconds: int, days: int) -> Counter[str]:
     rng = seeded("alerts", population, seconds)
     window = Window("tumbling", seconds, seconds)
     per_day = finals_a_day(window, seconds)
-    watch = Watch("q", bytes(8), None, window, str, Threshold("significance"), 0.05, 1.0, per_day)
+    subject = Subject(None, Domain(None, 256, False), (), ())
+    watch = Watch("q", bytes(8), subject, window, Threshold("significance"), 0.05, 1.0, per_day)
+    weights = np.arange(1, 257) ** -1.1
+    weights /= weights.sum()
     totals = Counter[str]()
     values = set[str]()
     state = None

@@ -27,11 +27,12 @@ from aggregator.records.alert import encode
 from aggregator.records.digits import rounded
 from aggregator.records.encoder import encode as encode_records
 from aggregator.records.span import Span
-from aggregator.records.subject import subjects
+from aggregator.records.subject import Subject, subjects
 from aggregator.tallies.snapshot import Snapshot
 from oracles import Estimate, oracle
 from oracles.errors import ReportError
 from oracles.multi import multi
+from oracles.query.domain import Domain
 from oracles.query.footprint import stored_windows
 from oracles.query.settings import Threshold, Window
 from tests import schemas
@@ -43,6 +44,7 @@ HOUR = Window("tumbling", 3600, 3600)
 SLIDING = Window("hopping", 60, 10)
 SINCE = Window("all", 0, 0)
 SIGNIFICANCE = Threshold("significance")
+VISITS = Subject(None, Domain(tuple(f"v{number}" for number in range(5_000)), 5_000, False), (), ())
 
 
 def seeded(*label):
@@ -51,7 +53,7 @@ def seeded(*label):
 
 def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
     per_day = finals_a_day(window, 10)
-    return Watch("visits", b"\x01" * 8, None, window, "v{}".format, threshold, 0.05, alerts_a_day, per_day, **options)
+    return Watch("visits", b"\x01" * 8, VISITS, window, threshold, 0.05, alerts_a_day, per_day, **options)
 
 
 def step(*watched):
@@ -226,7 +228,7 @@ def test_values_at_the_threshold_leave_as_rarely_as_stated(name):
     for _ in range(runs):
         _, events = step(watching, state, Final(0, 3600, draw(o, shares, 5_000, rng)))
         counts.update(alert["kind"] for alert in events)
-    assert counts["leave"] <= stats.poisson.ppf(1 - 1e-6, runs * watching.error)
+    assert counts["leave"] <= stats.poisson.ppf(1 - 1e-6, runs * watching.error())
 
 
 def levels():
@@ -334,7 +336,7 @@ def test_an_attribute_of_a_sample_causes_the_same_alerts():
         state = m.zeros()
         m.add(state, m.perturb(np.column_stack([values, values % 5]), rng))
         estimates.append(m.estimate(state, 5_000)[0])
-    watching = replace(watch(threshold=Threshold("share", 0.2)), attribute="colour")
+    watching = replace(watch(threshold=Threshold("share", 0.2)), subject=VISITS._replace(name="colour"))
     events = [(alert["kind"], position(alert), alert["attribute"]) for _, alert in follow(watching, estimates)]
     kinds = [("enter", 3), ("enter", 8), ("leave", 3), ("surge", 8), ("fade", 3)]
     assert events == [(kind, value, "colour") for kind, value in kinds]
@@ -432,7 +434,7 @@ def test_an_alert_describes_the_event_and_its_id_follows_from_it():
         watching,
         replace(watching, query="q"),
         replace(watching, digest=b"2" * 8),
-        replace(watching, attribute="a"),
+        replace(watching, subject=VISITS._replace(name="a")),
     ):
         for variant in (final, replace(final, probability=None), replace(final, start=11, end=21)):
             ids |= {alert["id"] for alert in step(other_value, state, variant)[1]}
@@ -447,8 +449,8 @@ def test_the_first_final_lists_all_frequent_values():
 
 def test_the_number_of_finals_decides_the_significance_of_alerts():
     assert [finals_a_day(window, 10) for window in (SECONDS, HOUR, SLIDING, SINCE)] == [8_640, 24, 8_640, 8_640]
-    assert watch(HOUR).error == 1 / (4 * 24)
-    assert watch(Window("tumbling", DAY, DAY), alerts_a_day=100.0).error == 0.5
+    assert watch(HOUR).error() == 1 / (4 * 24)
+    assert watch(Window("tumbling", DAY, DAY), alerts_a_day=100.0).error() == 0.5
 
 
 PROFILE_TABLE = make_table(attributes={"age": 12, "sex": ["f", "m"]}, solution="smp", oracle="grr", epsilon=4.0)
@@ -527,7 +529,7 @@ def test_false_alerts_of_a_query_are_shared_out_over_its_windows_and_attributes(
     """Two kinds of windows and two attributes have 4 * 8,640 finals a day."""
     for window in PROFILE.windows:
         for subject in subjects(PROFILE):
-            assert watch_of(PROFILE, subject, window).error == 500 / (4 * 4 * 8_640)
+            assert watch_of(PROFILE, subject, window).error() == 500 / (4 * 4 * 8_640)
 
 
 def test_an_alert_without_attributes_has_an_empty_place_in_its_key():

@@ -13,7 +13,9 @@ from scipy import stats
 
 from aggregator.publishing.alerts.decision import Final, step
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day
+from aggregator.records.subject import Subject
 from oracles import Estimate, oracle
+from oracles.query.domain import Domain
 from oracles.query.settings import Threshold, Window
 
 SIZES = [10, 600, 3600, DAY]
@@ -34,7 +36,8 @@ def zipf(size=SIZE):
 def watch(seconds, *, panel=False):
     window = Window("tumbling", seconds, seconds)
     per_day = finals_a_day(window, seconds)
-    return Watch("visits", bytes(8), None, window, "{}".format, Threshold("significance"), 0.05, 1.0, per_day, panel)
+    subject = Subject(None, Domain(None, SIZE, False), (), ())
+    return Watch("visits", bytes(8), subject, window, Threshold("significance"), 0.05, 1.0, per_day, panel)
 
 
 def sampled(o, days, seconds, rng, *, rhythm=0.0, drift=0.0):

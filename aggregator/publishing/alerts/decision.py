@@ -121,8 +121,8 @@ def step(
     now = bounds(sample, watch.threshold, watch.family_error)[0]
     tau = now if now < 1.0 else None
     above = {v: tau if its is None else its for v, its in state.above.items()}
-    enter = set(Evidence(sample, Threshold("share", now), watch.error).decided.tolist()) - above.keys()
-    leave = _below(sample, above, watch.error)
+    enter = set(Evidence(sample, Threshold("share", now), watch.error()).decided.tolist()) - above.keys()
+    leave = _below(sample, above, watch.error())
     above |= dict.fromkeys(enter, tau)
     reference = newest_before(state.references, final.start, final.groups)
     before = reference.estimate(sample.oracle) if reference else None
@@ -130,7 +130,7 @@ def step(
     if before is not None and reference is not None:
         earlier = reference.end - watch.window.size, reference.end
         pairs.insert(0, StretchPair(1, before, final.estimate, earlier, (final.start, final.end)))
-    looks = [Look(each, changes(each.before, each.now, watch.look_error, panel=watch.panel)) for each in pairs]
+    looks = [Look(each, changes(each.before, each.now, watch.look_error(), panel=watch.panel)) for each in pairs]
     longest = longest_silence(watch.window, watch.season)
     silences, hits = after_silence(state.silences, looks, final.end, longest)
 
@@ -198,8 +198,8 @@ class _Writer:
             kind=kind,
             query=watch.query,
             digest=watch.digest.hex(),
-            attribute=watch.attribute,
-            value=watch.name(v),
+            attribute=watch.subject.name,
+            value=watch.subject.domain.name(v),
             window=WindowRow.of(Span(watch.window, final.start, final.end)),
             share=share,
             low=rounded(interval[0]),

@@ -1,7 +1,6 @@
 """The watch of one attribute and kind of window, and its part of the budget of false alerts."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aggregator.merging import blocks
 from aggregator.records.subject import Subject
@@ -21,10 +20,8 @@ class Watch:
 
     query: str
     digest: bytes
-    attribute: str | None
+    subject: Subject
     window: Window
-    name: Callable[[int], str] = field(compare=False)
-    """Returns the value at a position."""
     threshold: Threshold
     family_error: float
     alerts_a_day: float
@@ -36,14 +33,12 @@ class Watch:
     """Number of comparisons that share the budget of surges, and that of fades. None means one for each final."""
     season: int | None = None
 
-    @property
     def error(self) -> float:
-        """Expected number of false enters, and of false leaves, in one final."""
+        """Return the expected number of false enters, and of false leaves, in a final."""
         return min(0.5, self.alerts_a_day / (KINDS * self.finals_a_day))
 
-    @property
     def look_error(self) -> float:
-        """Expected number of false surges, and of false fades, in one comparison."""
+        """Return the expected number of false surges, and of false fades, in a comparison."""
         return min(0.5, self.alerts_a_day / (KINDS * (self.looks_a_day or self.finals_a_day)))
 
 
@@ -112,9 +107,17 @@ class NumberWatch:
 def watch_of(query: Query, subject: Subject, window: Window) -> Watch:
     """Return the watch of an attribute. All kinds of windows and all attributes share the budget of false alerts."""
     return Watch(
-        *(query.name, query.digest, subject.name, window, subject.domain.name),
-        *(query.threshold, query.family_error, query.alerts_a_day, query_finals_a_day(query), query.answers != "fresh"),
-        *(looks_a_day(query), query.season),
+        query=query.name,
+        digest=query.digest,
+        subject=subject,
+        window=window,
+        threshold=query.threshold,
+        family_error=query.family_error,
+        alerts_a_day=query.alerts_a_day,
+        finals_a_day=query_finals_a_day(query),
+        panel=query.answers != "fresh",
+        looks_a_day=looks_a_day(query),
+        season=query.season,
     )
 
 
