@@ -12,9 +12,10 @@ import numpy as np
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.publishing.alerts.comparisons import StretchPair, comparisons
-from aggregator.publishing.alerts.decision import Final, step
 from aggregator.publishing.alerts.state import State, dump
+from aggregator.publishing.alerts.step import Final
 from aggregator.publishing.alerts.watch import DAY, watch_of
+from aggregator.publishing.kinds.values import step
 from aggregator.records.alert import Alert
 from aggregator.records.subject import subjects
 from benchmarks.harness import arguments, query_of, show, zipf

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aggregator.publishing.alerts.decision import Final, step
+from aggregator.publishing.alerts.step import Final
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day
+from aggregator.publishing.kinds.values import step
 from aggregator.records.subject import Subject
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded

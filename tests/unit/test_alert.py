@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aggregator.publishing.alerts.decision import Decision, Final, decide
-from aggregator.publishing.alerts.decision import step as stepped
+from aggregator.publishing.alerts.decision import Decision, decide
 from aggregator.publishing.alerts.state import State, dump, load
+from aggregator.publishing.alerts.step import Final
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
 from aggregator.publishing.group_findings import find
+from aggregator.publishing.kinds import values as kind_values
 from aggregator.publishing.window import CountedWindow
 from aggregator.records.alert import encode
 from aggregator.records.digits import rounded
@@ -58,7 +59,7 @@ def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
 
 def step(*watched):
     """Return the state after a final, and the alerts as they are published."""
-    state, alerts = stepped(*watched)
+    state, alerts = kind_values.step(*watched)
     return state, [json.loads(encode(alert)) for alert in alerts]
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aggregator.publishing.alerts.decision import Final, step
+from aggregator.publishing.alerts.step import Final
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day
+from aggregator.publishing.kinds.values import step
 from aggregator.records.subject import Subject
 from oracles import Estimate, oracle
 from oracles.query.domain import Domain
