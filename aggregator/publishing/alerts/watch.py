@@ -12,6 +12,8 @@ from oracles.query.settings import Threshold, Window, quantile_name
 DAY = 86_400
 KINDS = 4.0
 """Number of kinds of alerts that share the budget: enter, leave, surge, fade."""
+CHANGES = 2.0
+"""Number of these kinds without a threshold: surge, fade."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,19 @@ class Watch:
     looks_a_day: float | None = None
     """Number of comparisons that share the budget of surges, and that of fades. None means one for each final."""
     season: int | None = None
+    quantiles: tuple[float, ...] = ()
+    """The quantiles of numbers whose changes are looked for."""
+    limits: tuple[tuple[float, float], ...] = ()
+    """Quantiles of numbers with their limits."""
 
-    def error(self) -> float:
-        """Return the expected number of false enters, and of false leaves, in a final."""
-        return min(0.5, self.alerts_a_day / (KINDS * self.finals_a_day))
+    def error(self, *, kinds: float = KINDS, tests: int = 1) -> float:
+        """Return the expected number of false enters, and of false leaves, of one test in a final."""
+        return min(0.5, self.alerts_a_day / (kinds * self.finals_a_day * tests))
 
-    def look_error(self) -> float:
-        """Return the expected number of false surges, and of false fades, in a comparison."""
-        return min(0.5, self.alerts_a_day / (KINDS * (self.looks_a_day or self.finals_a_day)))
+    def look_error(self, *, kinds: float = KINDS, tests: int = 1) -> float:
+        """Return the expected number of false surges, and of false fades, of one test in a comparison."""
+        looks_a_day = self.looks_a_day or self.finals_a_day
+        return min(0.5, self.alerts_a_day / (kinds * looks_a_day * tests))
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,8 @@ def watch_of(query: Query, subject: Subject, window: Window) -> Watch:
         panel=query.answers != "fresh",
         looks_a_day=looks_a_day(query),
         season=query.season,
+        quantiles=query.quantiles,
+        limits=query.limits,
     )
 
 
