@@ -12,8 +12,8 @@ import numpy as np
 
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.state import State
-from aggregator.publishing.alerts.watch import DAY, number_watch_of
-from aggregator.publishing.kinds.numbers import number_step
+from aggregator.publishing.alerts.watch import DAY, watch_of
+from aggregator.publishing.kinds.numbers import step
 from aggregator.records.alert import Alert
 from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span
@@ -51,8 +51,8 @@ class NumberFollower(Follower):
     def step(self, start: int, estimate: Estimate, pairs: Sequence[StretchPair]) -> tuple[State, list[Alert]]:
         subject = subjects(self.query)[0]
         findings = NumberFindings(subject, estimate, Numbers(estimate, cast(Scale, subject.domain.scale)), ())
-        watch = number_watch_of(self.query, subject, self.window)
-        return number_step(watch, self.state, Span(self.window, start, self.end), findings, pairs)
+        watch = watch_of(self.query, subject, self.window)
+        return step(watch, self.state, Span(self.window, start, self.end), findings, pairs)
 
 
 def estimates(query: Query, windows: int, course: Course, seed: int, clients: int = CLIENTS) -> Iterator[Estimate]:

@@ -12,10 +12,10 @@ from scipy import stats
 
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.alerts.state import Silence, State, check_states, dump, load
-from aggregator.publishing.alerts.watch import number_watch_of
+from aggregator.publishing.alerts.watch import watch_of
 from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.finals.publisher import set_gauges
-from aggregator.publishing.kinds.numbers import number_step
+from aggregator.publishing.kinds.numbers import change_error, limit_error, step
 from aggregator.reading.tail.summary import Notice
 from aggregator.records.alert import decode, encode
 from aggregator.records.findings import NumberFindings
@@ -218,12 +218,12 @@ def test_the_budget_is_shared_by_quantiles_and_ranges():
     plain = query()
     with_limits = query(threshold={"p95": 2000, "p50": 900})
     first_watch, second_watch = (
-        number_watch_of(query, subjects(query)[0], query.windows[0]) for query in (plain, with_limits)
+        watch_of(query, subjects(query)[0], query.windows[0]) for query in (plain, with_limits)
     )
     looks = 1440 * (1 + 63 / 64)
-    assert first_watch.look_error == pytest.approx(1.0 / (2 * looks * 5))
-    assert second_watch.look_error == pytest.approx(1.0 / (4 * looks * 5))
-    assert second_watch.limit_error == pytest.approx(1.0 / (4 * 1440 * 2))
+    assert change_error(first_watch) == pytest.approx(1.0 / (2 * looks * 5))
+    assert change_error(second_watch) == pytest.approx(1.0 / (4 * looks * 5))
+    assert limit_error(second_watch) == pytest.approx(1.0 / (4 * 1440 * 2))
 
 
 def test_a_state_of_numbers_reads_back_and_damage_is_refused():
@@ -247,12 +247,12 @@ def test_a_window_without_a_level_changes_nothing():
     empty_estimate = waits.oracle.estimate(waits.oracle.zeros(), 0)
     findings = NumberFindings(subject, empty_estimate, Numbers(empty_estimate, subject.domain.scale), ())
     state = State(START, {"p95": 1.0}, has_values=True)
-    watch = number_watch_of(waits, subject, window)
-    after, news = number_step(watch, state, Span(window, START, START + 60), findings, ())
+    watch = watch_of(waits, subject, window)
+    after, news = step(watch, state, Span(window, START, START + 60), findings, ())
     assert after.end == START + 60
     assert after.above == {"p95": 1.0}
     assert news == []
-    assert number_step(watch, after, Span(window, START, START + 60), findings, ()) == (after, [])
+    assert step(watch, after, Span(window, START, START + 60), findings, ()) == (after, [])
 
 
 def test_a_range_must_not_have_the_name_of_a_quantile():

@@ -7,9 +7,9 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.publishing.alerts.watch import number_watch_of
+from aggregator.publishing.alerts.watch import watch_of
 from aggregator.publishing.findings import find_all
-from aggregator.publishing.kinds.numbers import number_step
+from aggregator.publishing.kinds.numbers import step
 from aggregator.records.decoder import decode
 from aggregator.records.differences import differences
 from aggregator.records.digits import digits_of
@@ -238,10 +238,8 @@ def test_numbers_far_from_zero_have_the_digits_that_tell_their_bins_apart():
 
 
 def test_alerts_and_differences_of_numbers_far_from_zero_have_these_digits():
-    query = ask(FAR, epsilon=4.0, crowd=1)
-    rng = np.random.default_rng(2)
-    scale = query.domain.scale
-    watch = number_watch_of(query, subjects(query)[0], query.windows[0])
+    query, rng = ask(FAR, epsilon=4.0, crowd=1), np.random.default_rng(2)
+    scale, watch = query.domain.scale, watch_of(query, subjects(query)[0], query.windows[0])
     state, results = None, []
     for number, latest in enumerate((20_000.0, 60_000.0)):
         whole_total = total(query, FAR["low"] + rng.uniform(0.0, latest, 50_000), rng)
@@ -249,7 +247,7 @@ def test_alerts_and_differences_of_numbers_far_from_zero_have_these_digits():
         span = Span(query.windows[0], start, start + 10)
         [(_, record)] = build(query, span, whole_total).records
         findings = find_all(query, span, whole_total)
-        state, alerts = number_step(watch, state, span, findings[0], [])
+        state, alerts = step(watch, state, span, findings[0], [])
         results.append((decode(record), findings[0].numbers))
     (earlier_rows, earlier_alerts), (later_rows, later_alerts) = results
     rise = next(alert for alert in alerts if alert.value == "p50")

@@ -9,9 +9,8 @@ from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput, Stre
 from aggregator.publishing.alerts.name_decision import name_step
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.step import Final
-from aggregator.publishing.alerts.watch import number_watch_of, watch_of
-from aggregator.publishing.kinds.numbers import number_step
-from aggregator.publishing.kinds.values import step
+from aggregator.publishing.alerts.watch import watch_of
+from aggregator.publishing.kinds import numbers, values
 from aggregator.records.alert import Alert, encode
 from aggregator.records.findings import (
     Findings,
@@ -67,9 +66,9 @@ def _step(
     """Return the state of one attribute after a final, and its alerts."""
     findings = total.findings
     span = window.span
+    watch = watch_of(window.query, findings.subject, span.window)
     if isinstance(findings, NumberFindings):
-        number_watch = number_watch_of(window.query, findings.subject, span.window)
-        return number_step(number_watch, state, span, findings, pairs, total.groups)
+        return numbers.step(watch, state, span, findings, pairs, total.groups)
     assert isinstance(findings, Findings)  # noqa: S101 - names and withheld attributes have no step
     final = Final(span.start, span.end, findings.estimate, findings.likely, total.groups)
-    return step(watch_of(window.query, findings.subject, span.window), state, final, pairs)
+    return values.step(watch, state, final, pairs)

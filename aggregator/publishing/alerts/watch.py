@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 from aggregator.merging import blocks
 from aggregator.records.subject import Subject
-from oracles.numbers import Numbers, Scale
-from oracles.numbers.number_changes import NumberChanges
 from oracles.query import Query
-from oracles.query.settings import Threshold, Window, quantile_name
+from oracles.query.settings import Threshold, Window
 
 DAY = 86_400
 KINDS = 4.0
@@ -49,68 +47,6 @@ class Watch:
         return min(0.5, self.alerts_a_day / (kinds * looks_a_day * tests))
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A quantile or range under watch."""
-
-    name: str
-    quantile: float | None
-    ends: tuple[float, float] | None = None
-
-    def rise(self, changes: NumberChanges) -> float:
-        """Return by how many standard errors it has risen."""
-        if self.ends is not None:
-            return changes.range(*self.ends)
-        return changes.quantile(self.quantile or 0.0)
-
-    def interval(self, numbers: Numbers) -> tuple[float, float, float]:
-        """Return its value in a stretch, with the ends of its 95% interval."""
-        if self.ends is not None:
-            row = numbers.range(*self.ends)
-            return row.share, row.low, row.high
-        return numbers.quantile(self.quantile or 0.0)
-
-
-@dataclass(frozen=True)
-class NumberWatch:
-    """Numbers of one attribute and kind of window under watch, and their budget of false alerts."""
-
-    query: str
-    digest: bytes
-    attribute: str | None
-    window: Window
-    scale: Scale
-    unit: str | None
-    measures: tuple[Measure, ...]
-    """The quantiles and ranges whose changes are looked for."""
-    limits: tuple[tuple[float, float], ...]
-    """Quantiles with their limits."""
-    alerts_a_day: float
-    finals_a_day: float
-    looks_a_day: float
-    panel: bool
-    season: int | None
-
-    @property
-    def _kinds(self) -> float:
-        """Number of kinds of alerts that share the budget. Without limits there are only surges and fades."""
-        return KINDS if self.limits else KINDS / 2.0
-
-    @property
-    def limit_error(self) -> float:
-        """Probability of a false enter, and of a false leave, of one quantile in one final."""
-        return min(0.5, self.alerts_a_day / (self._kinds * self.finals_a_day * max(1, len(self.limits))))
-
-    @property
-    def look_error(self) -> float:
-        """Probability of a false surge, and of a false fade, of one quantile or range in one comparison."""
-        return min(0.5, self.alerts_a_day / (self._kinds * self.looks_a_day * max(1, len(self.measures))))
-
-    def limit(self, measure: Measure) -> float | None:
-        """Return the limit of a quantile, or None."""
-        return next((limit for share, limit in self.limits if share == measure.quantile), None)
-
-
 def watch_of(query: Query, subject: Subject, window: Window) -> Watch:
     """Return the watch of an attribute. All kinds of windows and all attributes share the budget of false alerts."""
     return Watch(
@@ -127,18 +63,6 @@ def watch_of(query: Query, subject: Subject, window: Window) -> Watch:
         season=query.season,
         quantiles=query.quantiles,
         limits=query.limits,
-    )
-
-
-def number_watch_of(query: Query, subject: Subject, window: Window) -> NumberWatch:
-    """Return the watch of an attribute whose answers are numbers."""
-    domain = subject.domain
-    assert domain.scale is not None  # noqa: S101 - its answers are numbers
-    measures = [Measure(quantile_name(share), share) for share in query.quantiles]
-    measures += [Measure(name, None, ends) for name, ends in subject.ranges]
-    return NumberWatch(
-        *(query.name, query.digest, subject.name, window, domain.scale, domain.unit, tuple(measures), query.limits),
-        *(query.alerts_a_day, query_finals_a_day(query), looks_a_day(query), query.answers != "fresh", query.season),
     )
 
 

@@ -1,27 +1,29 @@
-"""The alerts of numbers: a quantile that rose or fell, a range that surged or faded, a quantile beyond its limit.
+"""Numbers: their distribution, and the alerts of quantiles and ranges.
 
-Pure, like the decision about values. A quantile surges if it has risen, whatever has become of the share of a value.
+A quantile rises or falls, a range surges or fades, and a quantile crosses its limit. A quantile surges if it has risen,
+whatever has become of the share of a value.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 from aggregator.publishing.alerts.comparisons import StretchPair
-from aggregator.publishing.alerts.silence import Look, after_silence, in_order, longest_silence
-from aggregator.publishing.alerts.state import State, Value, later_references, newest_before
-from aggregator.publishing.alerts.watch import Measure, NumberWatch
+from aggregator.publishing.alerts.state import State
+from aggregator.publishing.alerts.step import Final, ShownValue
+from aggregator.publishing.alerts.step import step as step_by
+from aggregator.publishing.alerts.watch import CHANGES, KINDS, Watch
 from aggregator.publishing.final_metrics import FinalMetrics, NumberMetrics
 from aggregator.publishing.flags import in_record_order
 from aggregator.publishing.kinds.attribute import CountedAttribute
-from aggregator.records.alert import Alert, AlertKind, StretchRow
+from aggregator.records.alert import Alert, AlertKind
 from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.findings import NumberFindings
-from aggregator.records.rows import WindowRow
 from aggregator.records.span import Span
 from aggregator.records.subject import Subject
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
+from oracles.estimate import Estimate
 from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.numbers import Numbers, Quantity, Scale
 from oracles.numbers.number_changes import NumberChanges, crossing
@@ -59,6 +61,68 @@ def metrics(query: Query, findings: NumberFindings) -> FinalMetrics:
     return FinalMetrics(subject.name, findings.flags, numbers=NumberMetrics(numbers.mean(), quantiles, ranges))
 
 
+def step(
+    watch: Watch,
+    state: State | None,
+    span: Span,
+    findings: NumberFindings,
+    comparisons: Sequence[StretchPair] = (),
+    groups: GroupNumbers = GROUP_0,
+) -> tuple[State, list[Alert]]:
+    """Return the state after a final, and its alerts."""
+    final = Final(span.start, span.end, findings.estimate, groups=groups)
+    tests = NumberTests(watch, findings.numbers, {} if state is None else state.above)
+    return step_by(watch, tests, state, final, comparisons)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A quantile or range under watch."""
+
+    name: str
+    quantile: float | None
+    ends: tuple[float, float] | None = None
+
+    def rise(self, changes: NumberChanges) -> float:
+        """Return by how many standard errors it has risen."""
+        if self.ends is not None:
+            return changes.range(*self.ends)
+        return changes.quantile(self.quantile or 0.0)
+
+    def interval(self, numbers: Numbers) -> tuple[float, float, float]:
+        """Return its value in a stretch, with the ends of its 95% interval."""
+        if self.ends is not None:
+            row = numbers.range(*self.ends)
+            return row.share, row.low, row.high
+        return numbers.quantile(self.quantile or 0.0)
+
+    def digits(self, scale: Scale) -> int:
+        """Return the digits of a quantile on a scale, or of a share."""
+        return DIGITS if self.quantile is None else digits_of(scale)
+
+
+def measures_of(watch: Watch) -> dict[str, Measure]:
+    """Return the quantiles and ranges whose changes are looked for, by name. No range has the name of a quantile."""
+    measures = [Measure(quantile_name(share), share) for share in watch.quantiles]
+    measures += [Measure(name, None, ends) for name, ends in watch.subject.ranges]
+    return {measure.name: measure for measure in measures}
+
+
+def budget_kinds(watch: Watch) -> float:
+    """Return the number of kinds of alerts that share the budget. Without limits there are only surges and fades."""
+    return KINDS if watch.limits else CHANGES
+
+
+def limit_error(watch: Watch) -> float:
+    """Return the probability of a false enter, and of a false leave, of one quantile in one final."""
+    return watch.error(kinds=budget_kinds(watch), tests=max(1, len(watch.limits)))
+
+
+def change_error(watch: Watch) -> float:
+    """Return the probability of a false surge, and of a false fade, of one quantile or range in one comparison."""
+    return watch.look_error(kinds=budget_kinds(watch), tests=max(1, len(measures_of(watch))))
+
+
 @dataclass(frozen=True, eq=False)
 class ChangedNumbers:
     """The quantiles and ranges that have changed between two stretches."""
@@ -84,7 +148,8 @@ class ChangedNumbers:
 
     def before(self, value: str) -> float | None:
         measure = self.measures[value]
-        return rounded(measure.interval(self.changes.before)[0], _digits(measure, self.changes.before.scale))
+        numbers = self.changes.before
+        return rounded(measure.interval(numbers)[0], measure.digits(numbers.scale))
 
     def is_back(self, value: str, before: float) -> bool:
         """Whether the interval of the newest stretch holds the value before an alert."""
@@ -94,107 +159,83 @@ class ChangedNumbers:
         return low <= before <= high
 
 
-def number_step(
-    watch: NumberWatch,
-    state: State | None,
-    span: Span,
-    findings: NumberFindings,
-    comparisons: Sequence[StretchPair],
-    groups: GroupNumbers = GROUP_0,
-) -> tuple[State, list[Alert]]:
-    """Return the state after a final, and its alerts. A final that is done already changes nothing."""
-    estimate, numbers = findings.estimate, findings.numbers
-    if state is None:
-        state = State(span.start)
-    elif span.end <= state.end:
-        return state, []
-    if not numbers.known or not estimate.n_independent:
-        return replace(state, end=span.end), []
-    measures = {measure.name: measure for measure in watch.measures}
-    reference = newest_before(state.references, span.start, groups)
-    pairs = list(comparisons)
-    before = None if reference is None else Numbers(reference.estimate(estimate.oracle), watch.scale)
-    if reference is not None and before is not None:
-        earlier = reference.end - watch.window.size, reference.end
-        pairs.insert(0, StretchPair(1, before.estimate, estimate, earlier, (span.start, span.end)))
-    looks = [Look(each, _changed(watch, each, measures)) for each in pairs]
-    longest = longest_silence(watch.window, watch.season)
-    silences, hits = after_silence(state.silences, looks, span.end, longest)
+@dataclass(frozen=True, eq=False)
+class NumberTests:
+    """The tests of the quantiles and ranges of a final."""
 
-    writer = _NumberWriter(watch, span, baseline=not state.has_values)
-    above: dict[Value, float | None] = {}
-    news: list[Alert] = []
-    for share, limit in watch.limits:
-        measure = Measure(quantile_name(share), share)
-        side = crossing(numbers, share, limit, watch.limit_error)
-        if side == ("below" if measure.name in state.above else "above"):
-            kind: AlertKind = "leave" if side == "below" else "enter"
-            earlier_value = None if before is None or not before.known else measure.interval(before)[0]
-            news.append(writer.crossing(kind, measure, numbers, earlier_value))
-        if side == "above" or (measure.name in state.above and side is None):
-            above[measure.name] = limit
-    news += [writer.change(kind, measures[name], look) for (kind, name), look in in_order(hits)]
-    references = later_references(watch.window, state.references, span.start, span.end, estimate, groups)
-    return State(span.end, above, silences, references, has_values=True), news
+    watch: Watch
+    numbers: Numbers
+    entered: Mapping[str, float | None]
+    """The quantiles above their limit before the final. See State."""
 
+    @cached_property
+    def _measures(self) -> dict[str, Measure]:
+        return measures_of(self.watch)
 
-def _changed(watch: NumberWatch, pair: StretchPair, measures: Mapping[str, Measure]) -> ChangedNumbers:
-    before, now = cast(TreeEstimate, pair.before), cast(TreeEstimate, pair.now)
-    changes = NumberChanges.of(before, now, watch.scale, panel=watch.panel)
-    return ChangedNumbers(changes, measures, normal_quantile(watch.look_error))
+    @cached_property
+    def _limits(self) -> dict[str, float]:
+        """The limits by the name of their quantile."""
+        return {quantile_name(share): limit for share, limit in self.watch.limits}
 
+    @cached_property
+    def _sides(self) -> dict[str, str | None]:
+        """The side of its limit on which each quantile is proved to be."""
+        error = limit_error(self.watch)
+        return {quantile_name(share): crossing(self.numbers, share, limit, error) for share, limit in self.watch.limits}
 
-def _digits(measure: Measure, scale: Scale) -> int:
-    """Return the digits of a quantile on a scale, or of a share."""
-    return DIGITS if measure.quantile is None else digits_of(scale)
+    @property
+    def has_answers(self) -> bool:
+        return self.numbers.known and bool(self.numbers.estimate.n_independent)
 
+    @property
+    def crossings(self) -> list[tuple[AlertKind, str]]:
+        crossings: list[tuple[AlertKind, str]] = []
+        for name, side in self._sides.items():
+            if side == "above" and name not in self.entered:
+                crossings.append(("enter", name))
+            elif side == "below" and name in self.entered:
+                crossings.append(("leave", name))
+        return crossings
 
-@dataclass(frozen=True)
-class _NumberWriter:
-    """Writes the alerts of one final."""
+    @property
+    def above(self) -> dict[str, float | None]:
+        return {
+            name: self._limits[name]
+            for name, side in self._sides.items()
+            if side == "above" or (side is None and name in self.entered)
+        }
 
-    watch: NumberWatch
-    span: Span
-    baseline: bool
+    def changes(self, pair: StretchPair) -> ChangedNumbers:
+        stretches = cast(TreeEstimate, pair.before), cast(TreeEstimate, pair.now)
+        number_changes = NumberChanges.of(*stretches, self.numbers.scale, panel=self.watch.panel)
+        return ChangedNumbers(number_changes, self._measures, normal_quantile(change_error(self.watch)))
 
-    def crossing(self, kind: AlertKind, measure: Measure, numbers: Numbers, before: float | None) -> Alert:
-        """Return the alert of a quantile that has crossed its limit."""
-        return self._alert(kind, measure, measure.interval(numbers), before, None)
+    def shown(self, values: Sequence[str], estimate: Estimate, before: Estimate | None) -> list[ShownValue]:
+        if not values:
+            return []
 
-    def change(self, kind: AlertKind, measure: Measure, look: Look) -> Alert:
-        """Return the alert of a quantile or range that has risen or fallen between two stretches."""
-        now = Numbers(cast(TreeEstimate, look.stretches.now), self.watch.scale)
-        return self._alert(kind, measure, measure.interval(now), look.changes.before(measure.name), look.stretches)
-
-    def _alert(
-        self,
-        kind: AlertKind,
-        measure: Measure,
-        interval: tuple[float, float, float],
-        before: float | None,
-        stretches: StretchPair | None,
-    ) -> Alert:
-        watch, digits = self.watch, _digits(measure, self.watch.scale)
-        value, low, high = (rounded(each, digits) for each in interval)
-        limit = watch.limit(measure)
-        return Alert.of(
-            kind=kind,
-            query=watch.query,
-            digest=watch.digest.hex(),
-            attribute=watch.attribute,
-            value=measure.name,
-            window=WindowRow.of(self.span),
-            share=value,
-            low=low,
-            high=high,
-            threshold=limit,
-            by=None if limit is None else LIMIT,
-            baseline=self.baseline,
-            before=rounded(before, digits),
-            probability=None,
-            scale=None if stretches is None else stretches.scale,
-            from_=None if stretches is None else StretchRow(*stretches.earlier),
-            to=None if stretches is None else StretchRow(*stretches.newest),
-            quantile=measure.quantile,
-            unit=None if measure.quantile is None else watch.unit,
-        )
+        scale = self.numbers.scale
+        numbers = Numbers(cast(TreeEstimate, estimate), scale)
+        numbers_before = None if before is None else Numbers(cast(TreeEstimate, before), scale)
+        limit_measures = {quantile_name(share): Measure(quantile_name(share), share) for share, _ in self.watch.limits}
+        shown = []
+        for name in values:
+            measure = self._measures.get(name) or limit_measures[name]
+            digits = measure.digits(scale)
+            share, low, high = measure.interval(numbers)
+            share_before = None
+            if numbers_before is not None and numbers_before.known:
+                share_before = measure.interval(numbers_before)[0]
+            row = ShownValue(
+                value=name,
+                share=cast(float, rounded(share, digits)),
+                low=rounded(low, digits),
+                high=rounded(high, digits),
+                before=rounded(share_before, digits),
+                threshold=self._limits.get(name),
+                by=LIMIT if name in self._limits else None,
+                quantile=measure.quantile,
+                unit=None if measure.quantile is None else self.watch.subject.domain.unit,
+            )
+            shown.append(row)
+        return shown
