@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aggregator.publishing.alerts.decision import Decision, decide
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.step import Final
 from aggregator.publishing.alerts.watch import DAY, Watch, finals_a_day, watch_of
+from aggregator.publishing.decision import Decision, decide
 from aggregator.publishing.group_findings import find
 from aggregator.publishing.kinds import values as kind_values
 from aggregator.publishing.window import CountedWindow

@@ -8,7 +8,7 @@ from aggregator.merging.blocks import Place
 from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput
-from aggregator.publishing.alerts.decision import Decision, decide
+from aggregator.publishing.decision import Decision, decide
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.group_findings import find
 from aggregator.publishing.kinds import kind_of
