@@ -18,11 +18,10 @@ from aggregator.merging.marks import QueryMarks, decode
 from aggregator.merging.merger import Merger
 from aggregator.merging.name_history import NameHistory, NameSearch, surplus
 from aggregator.merging.snapshot_partition import SnapshotPartition
-from aggregator.publishing.alerts.name_decision import enter_error
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import Question, answers
 from aggregator.publishing.finals.final import ResultSequence
-from aggregator.publishing.kinds.names import name_result
+from aggregator.publishing.kinds.names import enter_error, name_result
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.export.table import columns, rows

@@ -1,9 +1,10 @@
-"""One attribute of a window, as all kinds of answers take it."""
+"""What all kinds of answers take and return: one attribute of a window, and what has changed in it."""
 
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from aggregator.merging.name_history import NameHistory
+from aggregator.merging.name_history import NameHistory, NameSearch
+from aggregator.records.alert import Alert
 from aggregator.records.span import Span
 from aggregator.records.subject import Subject
 from aggregator.tallies.snapshot import Snapshot
@@ -24,3 +25,13 @@ class CountedAttribute(NamedTuple):
     flags: AbstractSet[str]
     history: NameHistory
     """The names that earlier searches have found."""
+
+
+class Changes(NamedTuple):
+    """The alerts of one attribute of a final, and what later finals need."""
+
+    alerts: list[Alert]
+    state: bytes
+    """The alert state after the final."""
+    search: NameSearch | None = None
+    """The search of a final of unknown strings, for the history of names."""

@@ -1,17 +1,24 @@
-"""The names of a window of unknown strings: found by a search, or known from earlier searches.
+"""Names: unknown strings that a search has found, or that earlier searches have found.
 
-They depend only on the query, on the tally of the window, and on the names that searches before it have found.
+They depend only on the query, on the tally of the window, and on the names that searches before it have found. An alert
+tells of a name that a search has proved for the first time.
 """
 
+from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 
-from aggregator.merging.name_history import NameHistory
+from aggregator.merging.name_history import NameHistory, NameSearch, surplus
+from aggregator.publishing.alerts.comparisons import StretchPair
+from aggregator.publishing.alerts.watch import KINDS
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.flags import SKEWED, in_record_order
-from aggregator.publishing.kinds.attribute import CountedAttribute
-from aggregator.records.findings import NameFindings, NameResult
+from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
+from aggregator.records.alert import Alert
+from aggregator.records.digits import rounded
+from aggregator.records.findings import GroupTotal, NameFindings, NameResult, WindowFindings
+from aggregator.records.rows import WindowRow
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.discover import Maps, Name, Slots, search
@@ -73,3 +80,57 @@ def metrics(query: Query, findings: NameFindings) -> FinalMetrics:
     """Return the metrics of a window of names: its flags alone."""
     del query
     return FinalMetrics(findings.subject.name, findings.flags)
+
+
+def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> Changes:
+    """Return the alerts of names, and the search for the history. The history is their state, and nothing else."""
+    del pairs
+    findings = cast(NameFindings, total.findings)
+    result = findings.names
+    if not result.is_searched:
+        return Changes([], state)
+
+    query = window.query
+    error = enter_error(query)
+    names = [name for name in result.names if name.error <= error and not _is_announced(result, name)]
+    found_texts = tuple(sorted(name.text for name in result.names))
+    name_search = NameSearch(
+        *window.span,
+        found_texts,
+        tuple(sorted(name.text for name in names)),
+        surplus(result.before, found_texts, query.known),
+    )
+    return Changes([_alert(query, window.span, result, name) for name in names], state, name_search)
+
+
+def _is_announced(result: NameResult, name: Name) -> bool:
+    sighting = result.before.get(name.text)
+    return sighting is not None and sighting.is_announced
+
+
+def _alert(query: Query, span: Span, result: NameResult, name: Name) -> Alert:
+    return Alert.of(
+        kind="enter",
+        query=query.name,
+        digest=query.digest.hex(),
+        attribute=None,
+        value=name.text,
+        window=WindowRow.of(span),
+        share=rounded(name.share),
+        low=rounded(name.low),
+        high=rounded(name.high),
+        threshold=None,
+        by=query.threshold.kind,
+        baseline=result.is_first,
+        before=None,
+        probability=None,
+        scale=None,
+        from_=None,
+        to=None,
+    )
+
+
+def enter_error(query: Query) -> float:
+    """Return the probability of a false alert in one search. All searches share the budget of a day."""
+    searches_a_day = query.searches_a_day
+    return min(query.family_error, query.alerts_a_day / (KINDS * searches_a_day)) if searches_a_day else 0.0

@@ -10,16 +10,16 @@ from functools import cached_property
 from typing import cast
 
 from aggregator.publishing.alerts.comparisons import StretchPair
-from aggregator.publishing.alerts.state import State
+from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.step import Final, ShownValue
 from aggregator.publishing.alerts.step import step as step_by
-from aggregator.publishing.alerts.watch import CHANGES, KINDS, Watch
+from aggregator.publishing.alerts.watch import CHANGES, KINDS, Watch, watch_of
 from aggregator.publishing.final_metrics import FinalMetrics, NumberMetrics
 from aggregator.publishing.flags import in_record_order
-from aggregator.publishing.kinds.attribute import CountedAttribute
+from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
 from aggregator.records.alert import Alert, AlertKind
 from aggregator.records.digits import DIGITS, digits_of, rounded
-from aggregator.records.findings import NumberFindings
+from aggregator.records.findings import GroupTotal, NumberFindings, WindowFindings
 from aggregator.records.span import Span
 from aggregator.records.subject import Subject
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
@@ -59,6 +59,14 @@ def metrics(query: Query, findings: NumberFindings) -> FinalMetrics:
         ranges[name] = Quantity(row.share, row.low, row.high)
     quantiles = {repr(share): numbers.quantile(share) for share in query.quantiles}
     return FinalMetrics(subject.name, findings.flags, numbers=NumberMetrics(numbers.mean(), quantiles, ranges))
+
+
+def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> Changes:
+    """Return the alerts of quantiles and ranges, and the state for the next final."""
+    findings = cast(NumberFindings, total.findings)
+    watch = watch_of(window.query, findings.subject, window.span.window)
+    new_state, alerts = step(watch, load(state) if state else None, window.span, findings, pairs, total.groups)
+    return Changes(alerts, dump(new_state))
 
 
 def step(

@@ -14,16 +14,16 @@ import numpy as np
 from aggregator.publishing.alerts.change_test import ChangedValues
 from aggregator.publishing.alerts.change_test import changes as changes_of_shares
 from aggregator.publishing.alerts.comparisons import StretchPair
-from aggregator.publishing.alerts.state import EVERYONE, State
+from aggregator.publishing.alerts.state import EVERYONE, State, dump, load
 from aggregator.publishing.alerts.step import Final, ShownValue
 from aggregator.publishing.alerts.step import step as step_by
-from aggregator.publishing.alerts.watch import Watch
+from aggregator.publishing.alerts.watch import Watch, watch_of
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.flags import in_record_order
-from aggregator.publishing.kinds.attribute import CountedAttribute
+from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
 from aggregator.records.alert import Alert, AlertKind
 from aggregator.records.digits import rounded
-from aggregator.records.findings import Findings, MethodResult
+from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
 from oracles.calibrate import calibrate
 from oracles.consistency import UNBIASED, apply
 from oracles.consistency import find as method_of
@@ -84,6 +84,17 @@ def metrics(query: Query, findings: Findings) -> FinalMetrics:
         detectable=findings.detectable,
         threshold=query.threshold.share(findings.estimate.n),
     )
+
+
+def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> Changes:
+    """Return the alerts of shares that crossed the threshold or changed, and the state for the next final."""
+    findings = total.findings
+    assert isinstance(findings, Findings)  # noqa: S101 - those of its own kind
+    span = window.span
+    watch = watch_of(window.query, findings.subject, span.window)
+    final = Final(span.start, span.end, findings.estimate, findings.likely, total.groups)
+    new_state, alerts = step(watch, load(state) if state else None, final, pairs)
+    return Changes(alerts, dump(new_state))
 
 
 def step(
