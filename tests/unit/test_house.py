@@ -135,8 +135,8 @@ SAME_JOB = {
     "status": "the present state: of a query, and of a delivery",
     "table": "something as a table: records, an overview, a definition",
     "tally": "counts of reports: with and without Kafka",
-    "words": "texts: of flags, and of a simulated crowd",
     "values": "answers that are listed values, at one stage",
+    "words": "texts: of flags, and of a simulated crowd",
 }
 """Names that several modules have, since they do the same thing in several places."""
 

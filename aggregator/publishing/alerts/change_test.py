@@ -53,10 +53,10 @@ def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> Ch
     # The second test takes all answers as fresh, so it says nothing of a value whose noise the panel has measured.
     _, fresh_noise = change(before, now, panel=False)
     on_panel = noise < fresh_noise
-    risen = candidates[rise[candidates] > 0.0]
-    fallen = candidates[rise[candidates] < 0.0]
-    rises = risen[on_panel[risen] | (_signed_root(before, now, risen) > z)]
-    falls = fallen[on_panel[fallen] | (_signed_root(now, before, fallen) > z)]
+    upward = candidates[rise[candidates] > 0.0]
+    downward = candidates[rise[candidates] < 0.0]
+    rises = upward[on_panel[upward] | (_signed_root(before, now, upward) > z)]
+    falls = downward[on_panel[downward] | (_signed_root(now, before, downward) > z)]
     return ChangedValues(rises.tolist(), falls.tolist(), stderr, before.shares, now.shares)
 
 

@@ -99,14 +99,14 @@ def step(
 
     writer = _Writer(watch, Span(watch.window, final.start, final.end), baseline=not state.has_values)
     alerts: list[Alert] = []
-    crossed = [value for _, value in tests.crossings]
-    shown_values = tests.shown(crossed, final.estimate, reference_estimate)
-    for (kind, _), shown in zip(tests.crossings, shown_values, strict=True):
-        alerts.append(writer.alert(kind, shown))
+    crossing_values = [value for _, value in tests.crossings]
+    rows = tests.shown(crossing_values, final.estimate, reference_estimate)
+    for (kind, _), row in zip(tests.crossings, rows, strict=True):
+        alerts.append(writer.alert(kind, row))
     for (direction, value), look in in_order(hits):
         stretches = look.stretches
-        (shown,) = tests.shown([value], stretches.now, stretches.before)
-        alerts.append(writer.alert(direction, shown, stretches))
+        (row,) = tests.shown([value], stretches.now, stretches.before)
+        alerts.append(writer.alert(direction, row, stretches))
 
     references = later_references(watch.window, state.references, final.start, final.end, final.estimate, final.groups)
     return State(final.end, tests.above, silences, references, has_values=True), alerts
@@ -120,7 +120,7 @@ class _Writer:
     span: Span
     baseline: bool
 
-    def alert(self, kind: AlertKind, shown: ShownValue, stretches: StretchPair | None = None) -> Alert:
+    def alert(self, kind: AlertKind, row: ShownValue, stretches: StretchPair | None = None) -> Alert:
         """Return the alert of a value that crossed its threshold, or changed between two stretches."""
         return Alert.of(
             kind=kind,
@@ -132,5 +132,5 @@ class _Writer:
             scale=None if stretches is None else stretches.scale,
             from_=None if stretches is None else StretchRow(*stretches.earlier),
             to=None if stretches is None else StretchRow(*stretches.newest),
-            **shown._asdict(),
+            **row._asdict(),
         )

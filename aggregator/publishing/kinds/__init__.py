@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.kinds import names, numbers, values
-from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
+from aggregator.publishing.kinds.attribute import AttributeChanges, CountedAttribute
 from aggregator.records.findings import AnyFindings, GroupTotal, WindowFindings
 from aggregator.records.subject import Subject
 from oracles.query import Query
@@ -26,7 +26,7 @@ class Kind(Protocol):
 
     def changes(
         self, window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]
-    ) -> Changes: ...
+    ) -> AttributeChanges: ...
 
     def metrics(self, query: Query, findings: Any) -> FinalMetrics: ...
 

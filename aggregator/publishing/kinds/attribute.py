@@ -27,7 +27,7 @@ class CountedAttribute(NamedTuple):
     """The names that earlier searches have found."""
 
 
-class Changes(NamedTuple):
+class AttributeChanges(NamedTuple):
     """The alerts of one attribute of a final, and what later finals need."""
 
     alerts: list[Alert]

@@ -14,7 +14,7 @@ from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.watch import KINDS
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.flags import SKEWED, in_record_order
-from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
+from aggregator.publishing.kinds.attribute import AttributeChanges, CountedAttribute
 from aggregator.records.alert import Alert
 from aggregator.records.digits import rounded
 from aggregator.records.findings import GroupTotal, NameFindings, NameResult, WindowFindings
@@ -82,13 +82,13 @@ def metrics(query: Query, findings: NameFindings) -> FinalMetrics:
     return FinalMetrics(findings.subject.name, findings.flags)
 
 
-def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> Changes:
+def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> AttributeChanges:
     """Return the alerts of names, and the search for the history. The history is their state, and nothing else."""
     del pairs
     findings = cast(NameFindings, total.findings)
     result = findings.names
     if not result.is_searched:
-        return Changes([], state)
+        return AttributeChanges([], state)
 
     query = window.query
     error = enter_error(query)
@@ -100,7 +100,7 @@ def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequ
         tuple(sorted(name.text for name in names)),
         surplus(result.before, found_texts, query.known),
     )
-    return Changes([_alert(query, window.span, result, name) for name in names], state, name_search)
+    return AttributeChanges([_alert(query, window.span, result, name) for name in names], state, name_search)
 
 
 def _is_announced(result: NameResult, name: Name) -> bool:

@@ -16,7 +16,7 @@ from aggregator.publishing.alerts.step import step as step_by
 from aggregator.publishing.alerts.watch import CHANGES, KINDS, Watch, watch_of
 from aggregator.publishing.final_metrics import FinalMetrics, NumberMetrics
 from aggregator.publishing.flags import in_record_order
-from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
+from aggregator.publishing.kinds.attribute import AttributeChanges, CountedAttribute
 from aggregator.records.alert import Alert, AlertKind
 from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.findings import GroupTotal, NumberFindings, WindowFindings
@@ -61,12 +61,12 @@ def metrics(query: Query, findings: NumberFindings) -> FinalMetrics:
     return FinalMetrics(subject.name, findings.flags, numbers=NumberMetrics(numbers.mean(), quantiles, ranges))
 
 
-def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> Changes:
+def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> AttributeChanges:
     """Return the alerts of quantiles and ranges, and the state for the next final."""
     findings = cast(NumberFindings, total.findings)
     watch = watch_of(window.query, findings.subject, window.span.window)
     new_state, alerts = step(watch, load(state) if state else None, window.span, findings, pairs, total.groups)
-    return Changes(alerts, dump(new_state))
+    return AttributeChanges(alerts, dump(new_state))
 
 
 def step(
@@ -173,7 +173,7 @@ class NumberTests:
 
     watch: Watch
     numbers: Numbers
-    entered: Mapping[str, float | None]
+    old_thresholds: Mapping[str, float | None]
     """The quantiles above their limit before the final. See State."""
 
     @cached_property
@@ -199,9 +199,9 @@ class NumberTests:
     def crossings(self) -> list[tuple[AlertKind, str]]:
         crossings: list[tuple[AlertKind, str]] = []
         for name, side in self._sides.items():
-            if side == "above" and name not in self.entered:
+            if side == "above" and name not in self.old_thresholds:
                 crossings.append(("enter", name))
-            elif side == "below" and name in self.entered:
+            elif side == "below" and name in self.old_thresholds:
                 crossings.append(("leave", name))
         return crossings
 
@@ -210,7 +210,7 @@ class NumberTests:
         return {
             name: self._limits[name]
             for name, side in self._sides.items()
-            if side == "above" or (side is None and name in self.entered)
+            if side == "above" or (side is None and name in self.old_thresholds)
         }
 
     def changes(self, pair: StretchPair) -> ChangedNumbers:
@@ -226,7 +226,7 @@ class NumberTests:
         numbers = Numbers(cast(TreeEstimate, estimate), scale)
         numbers_before = None if before is None else Numbers(cast(TreeEstimate, before), scale)
         limit_measures = {quantile_name(share): Measure(quantile_name(share), share) for share, _ in self.watch.limits}
-        shown = []
+        rows = []
         for name in values:
             measure = self._measures.get(name) or limit_measures[name]
             digits = measure.digits(scale)
@@ -245,5 +245,5 @@ class NumberTests:
                 quantile=measure.quantile,
                 unit=None if measure.quantile is None else self.watch.subject.domain.unit,
             )
-            shown.append(row)
-        return shown
+            rows.append(row)
+        return rows

@@ -20,7 +20,7 @@ from aggregator.publishing.alerts.step import step as step_by
 from aggregator.publishing.alerts.watch import Watch, watch_of
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.flags import in_record_order
-from aggregator.publishing.kinds.attribute import Changes, CountedAttribute
+from aggregator.publishing.kinds.attribute import AttributeChanges, CountedAttribute
 from aggregator.records.alert import Alert, AlertKind
 from aggregator.records.digits import rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
@@ -86,7 +86,7 @@ def metrics(query: Query, findings: Findings) -> FinalMetrics:
     )
 
 
-def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> Changes:
+def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequence[StretchPair]) -> AttributeChanges:
     """Return the alerts of shares that crossed the threshold or changed, and the state for the next final."""
     findings = total.findings
     assert isinstance(findings, Findings)  # noqa: S101 - those of its own kind
@@ -94,7 +94,7 @@ def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequ
     watch = watch_of(window.query, findings.subject, span.window)
     final = Final(span.start, span.end, findings.estimate, findings.likely, total.groups)
     new_state, alerts = step(watch, load(state) if state else None, final, pairs)
-    return Changes(alerts, dump(new_state))
+    return AttributeChanges(alerts, dump(new_state))
 
 
 def step(
@@ -111,7 +111,7 @@ class ShareTests:
 
     watch: Watch
     final: Final
-    entered: Mapping[int, float | None]
+    old_thresholds: Mapping[int, float | None]
     """The values above their threshold before the final, with their thresholds. See State."""
 
     @cached_property
@@ -129,16 +129,16 @@ class ShareTests:
 
     @cached_property
     def _thresholds(self) -> dict[int, float | None]:
-        """The thresholds of the values that had entered. One without a threshold takes that of this window."""
+        """The thresholds of the values that were above before. One without a threshold takes that of this window."""
         return {
             value: self._entry_threshold if own_threshold is None else own_threshold
-            for value, own_threshold in self.entered.items()
+            for value, own_threshold in self.old_thresholds.items()
         }
 
     @cached_property
     def _enters(self) -> set[int]:
         evidence = Evidence(self._sample, Threshold("share", self._threshold), self.watch.error())
-        return set(evidence.decided.tolist()) - self.entered.keys()
+        return set(evidence.decided.tolist()) - self.old_thresholds.keys()
 
     @cached_property
     def _leaves(self) -> set[int]:
@@ -185,7 +185,7 @@ class ShareTests:
         shares = estimate.shares[positions]
         shares_before = [None] * len(values) if before is None else before.shares[positions].tolist()
         probability = self.final.probability
-        shown = []
+        rows = []
         for place, value in enumerate(values):
             row = ShownValue(
                 value=self.watch.subject.domain.name(value),
@@ -197,5 +197,5 @@ class ShareTests:
                 by=self.watch.threshold.kind,
                 probability=None if probability is None else rounded(float(probability[value])),
             )
-            shown.append(row)
-        return shown
+            rows.append(row)
+        return rows
