@@ -19,7 +19,7 @@ from aggregator.records.subject import Subject
 from oracles.query import Query
 
 
-class Kind(Protocol):
+class PublishedKind(Protocol):
     """The functions of a kind. Each takes the findings of its own kind."""
 
     def find(self, attribute: CountedAttribute) -> AnyFindings: ...
@@ -31,7 +31,7 @@ class Kind(Protocol):
     def metrics(self, query: Query, findings: Any) -> FinalMetrics: ...
 
 
-def kind_of(subject: Subject) -> Kind:
+def kind_of(subject: Subject) -> PublishedKind:
     """Return the kind of the answers of a subject."""
     domain = subject.domain
     if domain.discovery is not None:
