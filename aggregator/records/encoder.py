@@ -4,38 +4,29 @@ The bytes of a final record depend only on the query and on the tallies. So ever
 """
 
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from aggregator.records import cut
 from aggregator.records.crowd_privacy import crowd_privacy
-from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
-from aggregator.records.digits import DIGITS, all_rounded, rounded
+from aggregator.records.digits import rounded
 from aggregator.records.findings import (
-    Findings,
     GroupTotal,
-    MethodResult,
     NameFindings,
     NumberFindings,
-    PopulationShares,
     WindowFindings,
     WithheldFindings,
 )
-from aggregator.records.group_fields import group_field, key_part, weighted_field
+from aggregator.records.group_fields import group_field, key_part
 from aggregator.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.records.number_rows import number_fields
 from aggregator.records.record import VERSION
-from aggregator.records.rows import HitterRow, RefusedRow, ThresholdRow, WindowRow
+from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
+from aggregator.records.value_fields import oracle_fields, value_fields
 from aggregator.tallies.snapshot import Snapshot
-from oracles.consistency import UNBIASED, answer
-from oracles.estimate import Pure
+from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
-from oracles.heavy import Hitters
 from oracles.query import Query
-from oracles.query.domain import Domain
 
 PROVISIONAL = "p"
 """The end of the key of a provisional record."""
@@ -160,7 +151,7 @@ def _shown(query: Query, row: GroupTotal) -> dict[str, Any]:
         return _numbers(query, findings, row.reports)
     if isinstance(findings, NameFindings):
         return _names(query, findings, row.reports)
-    return _values(query, findings, row.reports, row.population)
+    return value_fields(query, findings, row.reports, row.population)
 
 
 def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[str, Any]:
@@ -169,7 +160,7 @@ def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[st
     return {
         "n": estimate.n,
         "n_independent": estimate.n_independent,
-        "oracle": _oracle(query, estimate.oracle),
+        "oracle": oracle_fields(query, estimate.oracle),
         "shift_per_fake": rounded(estimate.oracle.shift_per_fake(estimate.n)) if estimate.n else None,
         "answers": query.answers,
         "numbers": number_fields(findings.numbers, subject.domain, query.quantiles, subject.ranges),
@@ -190,62 +181,12 @@ def _names(query: Query, findings: NameFindings, total: Snapshot) -> dict[str, A
         "n": n,
         "n_independent": findings.n_independent,
         "size": None,
-        "oracle": _oracle(query, oracle),
+        "oracle": oracle_fields(query, oracle),
         "shift_per_fake": rounded(oracle.shift_per_fake(n)) if n else None,
         "answers": query.answers,
         **name_fields(findings.names),
         "refused": RefusedRow(duplicate=total.duplicates, implausible=total.implausible),
         "quality": {"sum": None, "prior_rejected": False, "risk": {}, "flags": findings.flags},
-    }
-
-
-def _values(query: Query, findings: Findings, total: Snapshot, population: PopulationShares | None) -> dict[str, Any]:
-    """Return the estimates of one attribute, the largest unbiased shares first. Unbiased shares are not rounded."""
-    estimate, oracle = findings.estimate, findings.estimate.oracle
-    result = findings.by_method[UNBIASED]
-    count = min(MOST_HITTERS, int(result.hitters.decided.sum()))
-    every = query.publish is None or findings.subject.domain.parts is not None
-    most = MOST_VALUES if every else max(query.publish or 0, count)
-    positions = (-result.shares).argsort(kind="stable")[:most]
-    methods = [method for method in findings.by_method if method != UNBIASED]
-    shares = [findings.by_method[method].shares[positions] for method in methods]
-    # One call for all columns, since a call costs more than the numbers of a small record.
-    stderr, low, high, *shares = all_rounded(
-        np.array([estimate.stderr[positions], *estimate.intervals_at(positions, LEVEL), *shares])
-    )
-    name = findings.subject.domain.name
-    return {
-        "n": estimate.n,
-        "n_independent": estimate.n_independent,
-        "oracle": _oracle(query, oracle),
-        "sigma": rounded(estimate.sigma),
-        "significance": rounded(estimate.significance(query.family_error)),
-        "detectable": rounded(findings.detectable),
-        "shift_per_fake": rounded(oracle.shift_per_fake(estimate.n)) if estimate.n else None,
-        "answers": query.answers,
-        "values": [name(position) for position in positions.tolist()],
-        "shares": {UNBIASED: result.shares[positions], **dict(zip(methods, shares, strict=True))},
-        "stderr": stderr,
-        "low": low,
-        "high": high,
-        **({} if population is None else {"weighted": weighted_field(population, positions)}),
-        "hitters": {
-            method: hitter_rows(findings.subject.domain, method, each.hitters)
-            for method, each in findings.by_method.items()
-        },
-        "sets": {each: _set(findings, list(values)) for each, values in findings.subject.sets},
-        "refused": RefusedRow(duplicate=total.duplicates, implausible=total.implausible),
-        "quality": _quality(findings),
-    }
-
-
-def _oracle(query: Query, oracle: Pure) -> dict[str, Any]:
-    return {
-        "name": oracle.name,
-        "p": oracle.p,
-        "q": oracle.q,
-        "epsilon": query.epsilon,
-        "record_epsilon": rounded(query.record_epsilon),
     }
 
 
@@ -257,7 +198,7 @@ def _no_values(query: Query, findings: WithheldFindings) -> dict[str, Any]:
     return {
         "n": 0,
         **dict.fromkeys((*unknown, *later)),
-        "oracle": _oracle(query, findings.oracle),
+        "oracle": oracle_fields(query, findings.oracle),
         "answers": query.answers,
         **{column: [] for column in ("values", "stderr", "low", "high")},
         **{lists: {method: [] for method in methods} for lists in ("shares", "hitters")},
@@ -270,53 +211,3 @@ def _no_values(query: Query, findings: WithheldFindings) -> dict[str, Any]:
             "flags": findings.flags,
         },
     }
-
-
-def hitter_rows(domain: Domain, method: str, hitters: Hitters) -> list[HitterRow]:
-    """Return the hitters of a method that may fit a record, the largest shares first."""
-    return [
-        HitterRow(
-            value=domain.name(hitter.position),
-            share=hitter.share if method == UNBIASED else float(f"{hitter.share:.{DIGITS}g}"),
-            decided=hitter.decided,
-            p_value=rounded(hitter.p_value),
-            probability=rounded(hitter.probability),
-            ranks=list(hitter.ranks),
-        )
-        for hitter in islice(hitters, MOST_HITTERS)
-    ]
-
-
-def _set(findings: Findings, values: list[int]) -> dict[str, float | None]:
-    """Return the unbiased share of a set with its error, and its share by each method."""
-
-    def share(result: MethodResult) -> float:
-        return answer(result.method, findings.estimate, values, shares=result.shares)[0]
-
-    numbers = map(rounded, findings.estimate.of_set(values))
-    methods = {method: rounded(share(each)) for method, each in findings.by_method.items() if method != UNBIASED}
-    return {**dict(zip(("share", "stderr", "low", "high"), numbers, strict=True)), **methods}
-
-
-def _quality(findings: Findings) -> dict[str, Any]:
-    quality: dict[str, Any] = {
-        "sum": rounded(float(findings.estimate.shares.sum())),
-        "prior_rejected": findings.prior_rejected,
-        "risk": {method: rounded(result.risk) for method, result in findings.by_method.items()},
-        "flags": findings.flags,
-    }
-    if findings.calibration is not None:
-        prior = findings.calibration.prior
-        quality["prior"] = {
-            "family": prior.family,
-            "parameters": {name: rounded(value) for name, value in prior.parameters.items()},
-            "kolmogorov_smirnov": rounded(prior.kolmogorov_smirnov),
-            "note": prior.note,
-        }
-    if findings.likely is not None:
-        quality["expected"] = {
-            method: {"precision": rounded(expectation.precision), "recall": rounded(expectation.recall)}
-            for method, result in findings.by_method.items()
-            if (expectation := result.hitters.expected) is not None
-        }
-    return quality
