@@ -517,11 +517,11 @@ def test_the_bytes_do_not_depend_on_the_type_of_the_counts():
     for query in (replace(VISITS, methods=tuple(methods)), ask_several("smp", "hr", methods=methods)):
         values = VALUES if query.domain else several_values(900, seeded("held"))
         total = hold(query, values, seeded("held", 1))
-        records = emit_all(query, total)[1].records
+        records = emit_all(query, total)[1].window.records
         for kind in (np.int16, np.int32, np.int64):
             counts = total.counts.astype(kind)
             counts.flags.writeable = False
-            assert emit_all(query, total._replace(counts=counts))[1].records == records
+            assert emit_all(query, total._replace(counts=counts))[1].window.records == records
 
 
 def test_numbers_are_the_shortest_that_read_back():
