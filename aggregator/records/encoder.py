@@ -1,6 +1,6 @@
 """The encoder of records. A record is the message about one attribute of a window.
 
-The bytes of a final record depend only on the query and on the tallies. So every worker writes the same bytes.
+Every worker writes the same bytes of a final record, because they depend only on the query and on the tallies.
 """
 
 from dataclasses import asdict, dataclass
@@ -60,18 +60,23 @@ def encode(findings: WindowFindings) -> WindowRecords:
 
     A provisional window has no record of a withheld attribute, nor of a total that `published_totals` excludes.
     """
-    encodings = {place: _record(findings, row, place.group) for place, row in _rows(findings)}
-    cut_totals = {place.attribute for place, (*_, is_cut) in encodings.items() if place.group is None and is_cut}
-    return WindowRecords(
-        records=tuple((name, value) for name, value, _ in encodings.values()),
-        places=tuple(encodings),
-        cuts=tuple(attribute in cut_totals for attribute in range(len(findings.totals))),
-        maps=tuple(
-            _maps(findings, name_findings)
-            for name_findings in findings.of_totals
-            if isinstance(name_findings, NameFindings)
-        ),
+    records: list[tuple[bytes, bytes]] = []
+    places: list[RecordPlace] = []
+    cuts = [False] * len(findings.totals)
+    for place, row in _rows(findings):
+        name, value, is_cut = _record(findings, row, place.group)
+        records.append((name, value))
+        places.append(place)
+        # Metrics and their alert rules have the flag of a cut for totals only, so a cut group is not counted.
+        if place.group is None:
+            cuts[place.attribute] = is_cut
+
+    maps = tuple(
+        _maps(findings, name_findings)
+        for name_findings in findings.of_totals
+        if isinstance(name_findings, NameFindings)
     )
+    return WindowRecords(records=tuple(records), places=tuple(places), cuts=tuple(cuts), maps=maps)
 
 
 def _rows(window: WindowFindings) -> list[tuple[RecordPlace, GroupTotal]]:
@@ -85,6 +90,7 @@ def _rows(window: WindowFindings) -> list[tuple[RecordPlace, GroupTotal]]:
     for group, totals in window.by_group.items():
         rows += [(RecordPlace(group, attribute), total) for attribute, total in enumerate(totals)]
 
+    # A provisional record shows values early. If they are withheld, the final alone tells readers.
     if window.through is not None:
         rows = [(place, total) for place, total in rows if not isinstance(total.findings, WithheldFindings)]
     return rows
@@ -97,26 +103,32 @@ def _record(window: WindowFindings, row: GroupTotal, group: int | None) -> tuple
     is_final = window.through is None
     findings = row.findings
     subject = findings.subject
-    record = {
-        "version": VERSION,
-        "query": query.name,
-        "attribute": subject.name,
-        **({} if query.groups is None else {"group": group_field(query.groups, group)}),
-        "digest": query.digest.hex(),
-        "window": WindowRow.of(span) if is_final else {**asdict(WindowRow.of(span)), "through": window.through},
-        "final": is_final,
-        "level": LEVEL,
-        "size": subject.domain.size,
-        "threshold": ThresholdRow(kind=query.threshold.kind, value=query.threshold.value),
-        **_shown(query, row),
-    }
+
+    # The members of the JSON have the order of insertion, so a step that moves changes the bytes of all records.
+    record: dict[str, Any] = {"version": VERSION, "query": query.name, "attribute": subject.name}
+    if query.groups is not None:
+        record["group"] = group_field(query.groups, group)
+    record["digest"] = query.digest.hex()
+    record["window"] = WindowRow.of(span)
+    if not is_final:
+        record["window"] = {**asdict(WindowRow.of(span)), "through": window.through}
+    record["final"] = is_final
+    record["level"] = LEVEL
+    record["size"] = subject.domain.size
+    record["threshold"] = ThresholdRow(kind=query.threshold.kind, value=query.threshold.value)
+    # Names replace `size` by null, and `level` by a list. Both keep their places.
+    record |= _shown(query, row)
+
     if not isinstance(findings, WithheldFindings):
+        # Fewer reports hide a person less, so the level of names with the fewest reports counts.
         n = min(findings.names.levels) if isinstance(findings, NameFindings) else findings.estimate.n
         record["central"] = crowd_privacy(query, subject.name, span, n) if is_final else None
         if query.weights is not None and group is None:
             record.setdefault("weighted", None)
+
     name = key(query, span, subject.name, final=is_final, group=group)
-    return (name, *cut.encode(record, pairs=subject.domain.parts is not None))
+    value, is_cut = cut.encode(record, pairs=subject.domain.parts is not None)
+    return name, value, is_cut
 
 
 def _maps(window: WindowFindings, findings: NameFindings) -> tuple[bytes, bytes]:
@@ -129,12 +141,16 @@ def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: 
 
     `group` is the number of a group, or None for the total.
     """
-    kind, size, step = span.window.kind, span.window.size, span.window.step
-    parts = [query.name, query.digest.hex(), kind, size, step, span.end]
+    window = span.window
+    parts = [query.name, query.digest.hex(), window.kind, str(window.size), str(window.step), str(span.end)]
     if group is not None and query.groups is not None:
         parts.append(key_part(query.groups, group))
-    parts += [] if attribute is None else [f"a:{attribute}"]
-    return "|".join(map(str, [*parts, *([] if final else [PROVISIONAL])])).encode()
+    # The prefixes tell an attribute and a group of one name apart, since either can be absent.
+    if attribute is not None:
+        parts.append(f"a:{attribute}")
+    if not final:
+        parts.append(PROVISIONAL)
+    return "|".join(parts).encode()
 
 
 def provisional_key(final: bytes) -> bytes:
@@ -156,7 +172,9 @@ def _shown(query: Query, row: GroupTotal) -> dict[str, Any]:
 
 def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[str, Any]:
     """Return the distribution of one attribute whose answers are numbers."""
-    estimate, subject = findings.estimate, findings.subject
+    estimate = findings.estimate
+    subject = findings.subject
+
     return {
         "n": estimate.n,
         "n_independent": estimate.n_independent,
@@ -176,7 +194,9 @@ def _numbers(query: Query, findings: NumberFindings, total: Snapshot) -> dict[st
 
 def _names(query: Query, findings: NameFindings, total: Snapshot) -> dict[str, Any]:
     """Return the names of a window of unknown strings."""
-    oracle, n = findings.oracle, findings.n
+    oracle = findings.oracle
+    n = findings.n
+
     return {
         "n": n,
         "n_independent": findings.n_independent,
@@ -193,11 +213,14 @@ def _names(query: Query, findings: NameFindings, total: Snapshot) -> dict[str, A
 def _no_values(query: Query, findings: WithheldFindings) -> dict[str, Any]:
     """Return the fields of a withheld window. They show nothing of its answers."""
     unknown = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
-    later = ("central", "numbers", "weighted", "discover")
+    members_of_kinds = ("central", "numbers", "weighted", "discover")
     methods = (UNBIASED, *query.methods)
+
+    # Withheld windows of all kinds have the same members, and their number of reports is 0: a true one would tell
+    # how few people answered.
     return {
         "n": 0,
-        **dict.fromkeys((*unknown, *later)),
+        **dict.fromkeys((*unknown, *members_of_kinds)),
         "oracle": oracle_fields(query, findings.oracle),
         "answers": query.answers,
         **{column: [] for column in ("values", "stderr", "low", "high")},

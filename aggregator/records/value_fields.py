@@ -23,42 +23,54 @@ def value_fields(
     query: Query, findings: Findings, total: Snapshot, population: PopulationShares | None
 ) -> dict[str, Any]:
     """Return the estimates of one attribute, the largest unbiased shares first. Unbiased shares are not rounded."""
-    estimate, oracle = findings.estimate, findings.estimate.oracle
+    estimate = findings.estimate
+    domain = findings.subject.domain
     result = findings.by_method[UNBIASED]
-    count = min(MOST_HITTERS, int(result.hitters.decided.sum()))
-    every = query.publish is None or findings.subject.domain.parts is not None
-    most = MOST_VALUES if every else max(query.publish or 0, count)
-    positions = (-result.shares).argsort(kind="stable")[:most]
+    # A stable sort keeps ties in the order of the domain, so all workers write the same order.
+    positions = (-result.shares).argsort(kind="stable")[: _most_values(query, findings)]
+
     methods = [method for method in findings.by_method if method != UNBIASED]
-    shares = [findings.by_method[method].shares[positions] for method in methods]
+    columns = [estimate.stderr[positions], *estimate.intervals_at(positions, LEVEL)]
+    columns += [findings.by_method[method].shares[positions] for method in methods]
     # One call for all columns, since a call costs more than the numbers of a small record.
-    stderr, low, high, *shares = all_rounded(
-        np.array([estimate.stderr[positions], *estimate.intervals_at(positions, LEVEL), *shares])
-    )
-    name = findings.subject.domain.name
-    return {
+    stderr, low, high, *shares = all_rounded(np.array(columns))
+
+    # The members of the JSON have this order. Only `weighted` can be absent, in the middle.
+    fields: dict[str, Any] = {
         "n": estimate.n,
         "n_independent": estimate.n_independent,
-        "oracle": oracle_fields(query, oracle),
+        "oracle": oracle_fields(query, estimate.oracle),
         "sigma": rounded(estimate.sigma),
         "significance": rounded(estimate.significance(query.family_error)),
         "detectable": rounded(findings.detectable),
-        "shift_per_fake": rounded(oracle.shift_per_fake(estimate.n)) if estimate.n else None,
+        "shift_per_fake": rounded(estimate.oracle.shift_per_fake(estimate.n)) if estimate.n else None,
         "answers": query.answers,
-        "values": [name(position) for position in positions.tolist()],
+        "values": [domain.name(position) for position in positions.tolist()],
         "shares": {UNBIASED: result.shares[positions], **dict(zip(methods, shares, strict=True))},
         "stderr": stderr,
         "low": low,
         "high": high,
-        **({} if population is None else {"weighted": weighted_field(population, positions)}),
-        "hitters": {
-            method: hitter_rows(findings.subject.domain, method, each.hitters)
-            for method, each in findings.by_method.items()
-        },
-        "sets": {each: _set(findings, list(values)) for each, values in findings.subject.sets},
-        "refused": RefusedRow(duplicate=total.duplicates, implausible=total.implausible),
-        "quality": _quality(findings),
     }
+    if population is not None:
+        fields["weighted"] = weighted_field(population, positions)
+    fields["hitters"] = {
+        method: hitter_rows(domain, method, result.hitters) for method, result in findings.by_method.items()
+    }
+    fields["sets"] = {name: _set(findings, list(values)) for name, values in findings.subject.sets}
+    fields["refused"] = RefusedRow(duplicate=total.duplicates, implausible=total.implausible)
+    fields["quality"] = _quality(findings)
+    return fields
+
+
+def _most_values(query: Query, findings: Findings) -> int:
+    """Return how many values the record shows, before it is cut to its size."""
+    # Readers compute conditional shares of a pair from all its cells, so `publish` does not apply to pairs.
+    if query.publish is None or findings.subject.domain.parts is not None:
+        return MOST_VALUES
+
+    # A proved value is always shown, even if `publish` is smaller than the number of proved values.
+    proved_count = int(findings.by_method[UNBIASED].hitters.decided.sum())
+    return max(query.publish, min(MOST_HITTERS, proved_count))
 
 
 def oracle_fields(query: Query, oracle: Pure) -> dict[str, Any]:
@@ -92,9 +104,10 @@ def _set(findings: Findings, values: list[int]) -> dict[str, float | None]:
     def share(result: MethodResult) -> float:
         return answer(result.method, findings.estimate, values, shares=result.shares)[0]
 
-    numbers = map(rounded, findings.estimate.of_set(values))
-    methods = {method: rounded(share(each)) for method, each in findings.by_method.items() if method != UNBIASED}
-    return {**dict(zip(("share", "stderr", "low", "high"), numbers, strict=True)), **methods}
+    names = ("share", "stderr", "low", "high")
+    numbers = [rounded(number) for number in findings.estimate.of_set(values)]
+    methods = {method: rounded(share(result)) for method, result in findings.by_method.items() if method != UNBIASED}
+    return {**dict(zip(names, numbers, strict=True)), **methods}
 
 
 def _quality(findings: Findings) -> dict[str, Any]:
@@ -104,6 +117,7 @@ def _quality(findings: Findings) -> dict[str, Any]:
         "risk": {method: rounded(result.risk) for method, result in findings.by_method.items()},
         "flags": findings.flags,
     }
+
     if findings.calibration is not None:
         prior = findings.calibration.prior
         quality["prior"] = {
@@ -112,10 +126,13 @@ def _quality(findings: Findings) -> dict[str, Any]:
             "kolmogorov_smirnov": rounded(prior.kolmogorov_smirnov),
             "note": prior.note,
         }
+
     if findings.likely is not None:
+        expectations = {method: result.hitters.expected for method, result in findings.by_method.items()}
         quality["expected"] = {
             method: {"precision": rounded(expectation.precision), "recall": rounded(expectation.recall)}
-            for method, result in findings.by_method.items()
-            if (expectation := result.hitters.expected) is not None
+            for method, expectation in expectations.items()
+            if expectation is not None
         }
+
     return quality
