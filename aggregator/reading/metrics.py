@@ -91,15 +91,15 @@ def _show(options: argparse.Namespace) -> None:
             answers[address] = text
     if not answers:
         raise Unanswered(f"no process answers at {', '.join(addresses)}. Name its address with --url")
-    found = False
+    has_value = False
 
     for address, text in answers.items():
         families = list(text_string_to_metric_families(text))
         sys.stdout.write(f"{_heading(address, families)}\n")
         for line in _lines(families, options.name):
-            found = True
+            has_value = True
             sys.stdout.write(f"  {line}\n")
-    if not found:
+    if not has_value:
         raise UnknownMetric(f"no metric has {options.name!r} in its name. docs/metrics.md lists all")
 
 

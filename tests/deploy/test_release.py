@@ -66,12 +66,12 @@ def test_workflows_pin_each_action_and_run_targets_that_exist():
         jobs = yaml.safe_load(path.read_text())["jobs"].values()
         steps = [*chain.from_iterable(job["steps"] for job in jobs)]
         assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step["uses"]) for step in steps if "uses" in step)
-        named = {
+        job_targets = {
             name for step in steps for name in re.findall(r"^(?:sudo env .*)?make ([a-z0-9-]+)", step.get("run", ""))
         }
-        named |= {name for job in jobs for name in job.get("strategy", {}).get("matrix", {}).get("target", [])}
-        assert named
-        assert named <= targets
+        job_targets |= {name for job in jobs for name in job.get("strategy", {}).get("matrix", {}).get("target", [])}
+        assert job_targets
+        assert job_targets <= targets
 
 
 def test_readme_installs_the_present_release():

@@ -119,27 +119,27 @@ def test_the_short_form_looks_more_often(tmp_path):
     copy.write_text(text)
     quicken(copy)
     original = yaml.safe_load(text)
-    changed = yaml.safe_load(copy.read_text())
-    for definition, looks in ((original, "15s"), (changed, "5s")):
+    new_definition = yaml.safe_load(copy.read_text())
+    for definition, looks in ((original, "15s"), (new_definition, "5s")):
         assert {definition["global"].pop(name) for name in ("scrape_interval", "evaluation_interval")} == {looks}
         del definition["global"]["scrape_timeout"]
         sources = [*chain.from_iterable(job["dns_sd_configs"] for job in definition["scrape_configs"])]
         assert {source.pop("refresh_interval") for source in sources} == {looks}
-    assert original == changed
+    assert original == new_definition
 
 
 def test_the_short_form_divides_only_the_waits_of_alerts(tmp_path):
     copy = tmp_path / RULES
     copy.write_text((DEPLOY / "prometheus" / RULES).read_text())
     shorten(copy, 12)
-    original, changed = (
+    original, new_definition = (
         [*chain.from_iterable(group["rules"] for group in yaml.safe_load(text)["groups"])]
         for text in ((DEPLOY / "prometheus" / RULES).read_text(), copy.read_text())
     )
     assert [seconds(rule.pop("for", "0s")) for rule in original] == [
-        12 * seconds(rule.pop("for", "0s")) for rule in changed
+        12 * seconds(rule.pop("for", "0s")) for rule in new_definition
     ]
-    assert original == changed
+    assert original == new_definition
 
 
 @pytest.mark.parametrize("drill", DRILLS, ids=lambda drill: drill.name)

@@ -57,9 +57,9 @@ def watch(window=SECONDS, threshold=SIGNIFICANCE, alerts_a_day=1.0, **options):
     return Watch("visits", b"\x01" * 8, VISITS, window, threshold, 0.05, alerts_a_day, per_day, **options)
 
 
-def step(*watched):
+def step(*record):
     """Return the state after a final, and the alerts as they are published."""
-    state, alerts = kind_values.step(*watched)
+    state, alerts = kind_values.step(*record)
     return state, [json.loads(encode(alert)) for alert in alerts]
 
 
@@ -515,14 +515,14 @@ def test_an_alert_holds_the_numbers_of_its_record():
     by_attribute = {record["attribute"]: record for record in records}
     for _, value in decide(findings).alerts:
         alert = schemas.alert(value)
-        watched = by_attribute[alert["attribute"]]
-        at = watched["values"].index(alert["value"])
+        record = by_attribute[alert["attribute"]]
+        at = record["values"].index(alert["value"])
         assert [alert["share"], alert["low"], alert["high"]] == [
-            watched["shares"]["unbiased"][at],
-            watched["low"][at],
-            watched["high"][at],
+            record["shares"]["unbiased"][at],
+            record["low"][at],
+            record["high"][at],
         ]
-        chances = {hitter["value"]: hitter["probability"] for hitter in watched["hitters"]["norm_sub"]}
+        chances = {hitter["value"]: hitter["probability"] for hitter in record["hitters"]["norm_sub"]}
         assert alert["probability"] == chances[alert["value"]]
 
 

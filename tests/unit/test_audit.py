@@ -84,13 +84,13 @@ def log_of(query, sizes):
     return log
 
 
-def read_log(query, log, lost=()):
+def read_log(query, log, lost_panes=()):
     """Return an audit of a log that lost the records of some panes. A tick is far behind the last one."""
     audit = Fold(catalog_of(query), 1, log_has_time=True, limit=LIMIT)
     records = [
         (offset, 1000 * pane, encode(query.digest, pane, reports, group=group))
         for offset, (position, pane, group, reports) in enumerate(log)
-        if len(reports) and position not in lost
+        if len(reports) and position not in lost_panes
     ]
     audit.read(0, [*records, (len(log), 1000 * (START + PANE * (len(log) + 20)), TICK)])
     return audit
@@ -128,22 +128,22 @@ FIXED = settings(derandomize=True, deadline=None, max_examples=80)
 
 @FIXED
 @given(sizes, kinds, st.sets(st.integers(0, 29), max_size=3), st.booleans())
-def test_records_behind_an_incomplete_window_match_the_log_again(numbers, names, lost, is_several):
+def test_records_behind_an_incomplete_window_match_the_log_again(numbers, names, lost_panes, is_several):
     """A worker counted reports that the log has lost since, and flagged their panes. The audit cannot count them."""
     more = {"domain": None, "attributes": {"a": 3, "b": 3}, "solution": "smp"} if is_several else {}
     query = ask(names, **more)
     log = log_of(query, numbers)
-    records = published(query, log, incomplete=lost)
-    assert compare(query, read_log(query, log, lost), records)[1] == []
+    records = published(query, log, incomplete=lost_panes)
+    assert compare(query, read_log(query, log, lost_panes), records)[1] == []
 
 
 @FIXED
 @given(sizes, kinds, st.integers(0, 20), st.sets(st.integers(0, 29), max_size=2))
-def test_records_from_a_time_on_match_the_log(numbers, names, first_time, lost):
+def test_records_from_a_time_on_match_the_log(numbers, names, first_time, lost_panes):
     query = ask(names)
     log = log_of(query, numbers)
-    records = published(query, log, incomplete=lost)
-    audit = read_log(query, log, {*range(first_time), *lost})
+    records = published(query, log, incomplete=lost_panes)
+    audit = read_log(query, log, {*range(first_time), *lost_panes})
     assert compare(query, audit, records, START + PANE * first_time)[1] == []
 
 
@@ -154,12 +154,12 @@ def test_records_from_a_time_on_match_the_log(numbers, names, first_time, lost):
     st.integers(0, 12),
     st.sets(st.integers(0, 19), max_size=2),
 )
-def test_records_of_groups_from_a_time_on_match_the_log(numbers, names, first_time, lost):
+def test_records_of_groups_from_a_time_on_match_the_log(numbers, names, first_time, lost_panes):
     query = ask(names, groups={"platform": ["ios", "web"]})
     log = log_of(query, numbers)
-    records = published(query, log, incomplete=lost)
-    assert compare(query, read_log(query, log, lost), records)[1] == []
-    audit = read_log(query, log, {*range(first_time), *lost})
+    records = published(query, log, incomplete=lost_panes)
+    assert compare(query, read_log(query, log, lost_panes), records)[1] == []
+    audit = read_log(query, log, {*range(first_time), *lost_panes})
     assert compare(query, audit, records, START + PANE * first_time)[1] == []
 
 
@@ -179,7 +179,7 @@ def test_the_audit_goes_on_at_the_first_window_with_values_behind_an_incomplete_
     query = ask(["10s", "20s"])
     log = log_of(query, [12, 14, 4, 16, 3, 8, 20, 15])
     records = published(query, log, incomplete=[2])
-    audit = read_log(query, log, lost=[2])
+    audit = read_log(query, log, lost_panes=[2])
     ends = {key.rpartition(b"|")[2] for key in comparison_of(audit, catalog_of(query), records, None, None).expected}
     start = log[0][1]
     assert ends == {b"%d" % (start + PANE * at) for at in (1, 2, 5, 6, 7, 8)}, "the third and fourth pane are one gap"

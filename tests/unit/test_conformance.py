@@ -84,9 +84,9 @@ def subject(request):
     return Subject(request.param)
 
 
-def counted(tested, reports):
-    state = tested.zeros()
-    tested.add(state, reports)
+def counted(system, reports):
+    state = system.zeros()
+    system.add(state, reports)
     return state
 
 
@@ -163,59 +163,59 @@ def test_the_variance_is_the_closed_form(subject):
 
 
 def test_a_wrong_value_is_refused(subject):
-    tested = subject.it
+    system = subject.it
     good = subject.random(4)
     for bad_value in (good.astype(float), good.astype(str), good.tolist()[0] if subject.many else 3, good[None], None):
         with pytest.raises(ReportError, match=r"integers|shape"):
-            tested.perturb(bad_value, subject.rng)
+            system.perturb(bad_value, subject.rng)
     for wrong_value in (-1, max(subject.sizes)):
         values = good.copy()
         values[2] = wrong_value
         with pytest.raises(ReportError, match="outside") as error:
-            tested.perturb(values, subject.rng)
+            system.perturb(values, subject.rng)
         assert error.value.index == 2
     with pytest.raises(ParameterError, match="Generator"):
-        tested.perturb(good, 42)
+        system.perturb(good, 42)
 
 
 def test_wrong_reports_are_refused_and_leave_the_tally_unchanged(subject):
-    tested = subject.it
-    reports = tested.perturb(subject.random(4), subject.rng)
-    state = counted(tested, reports)
+    system = subject.it
+    reports = system.perturb(subject.random(4), subject.rng)
+    state = counted(system, reports)
     earlier_state = state.copy()
     for bad in (reports.astype(np.int64), reports.tobytes(), reports[0], reports[:, :-1], np.hstack([reports] * 2)):
         with pytest.raises(ReportError, match="reports"):
-            tested.add(state, bad)
+            system.add(state, bad)
         with pytest.raises(ReportError, match="reports"):
-            tested.check(bad)
+            system.check(bad)
     for bad in (state[:-1], state.astype(np.int32), state.tolist(), state.astype(float)):
         with pytest.raises(ReportError, match="tally"):
-            tested.add(bad, reports)
+            system.add(bad, reports)
     assert np.array_equal(state, earlier_state)
 
 
 def test_one_malformed_report_refuses_the_whole_batch(subject):
-    tested = subject.it
-    reports = tested.perturb(subject.random(9), subject.rng)
+    system = subject.it
+    reports = system.perturb(subject.random(9), subject.rng)
     reports[[5, 7]] = 0xFF
-    flags = tested.check(reports)
+    flags = system.check(reports)
     if flags is None:  # every bit pattern is valid here
         return
     assert flags == 5
-    state = tested.zeros()
+    state = system.zeros()
     with pytest.raises(ReportError, match="report 5 is malformed") as error:
-        tested.add(state, reports)
+        system.add(state, reports)
     assert error.value.index == 5
     assert not state.any()
 
 
 def test_no_reports_give_no_counts(subject):
-    tested = subject.it
-    reports = tested.perturb(subject.random(0), subject.rng)
-    assert reports.shape == (0, tested.width)
-    assert tested.check(reports) is None
-    state = tested.zeros()
-    assert tested.add(state, reports) == 0
+    system = subject.it
+    reports = system.perturb(subject.random(0), subject.rng)
+    assert reports.shape == (0, system.width)
+    assert system.check(reports) is None
+    state = system.zeros()
+    assert system.add(state, reports) == 0
     assert not state.any()
     for estimate in subject.estimates(state, 0):
         assert np.isnan(estimate.shares).all()

@@ -85,19 +85,21 @@ def test_frames_are_of_one_group_and_hold_its_answers():
     simulated = [*chain.from_iterable(traffic.step(1000 * START + number, 400) for number in range(0, 5000, STEP))]
     simulated += traffic.rest()
     counts = np.zeros(4, int)
-    for sent in simulated:
-        frame = decode(sent.data)
+    for message in simulated:
+        frame = decode(message.data)
         counts[frame.group] += frame.n
-        assert frame.group != 1 or set(sent.values) <= {0}
+        assert frame.group != 1 or set(message.values) <= {0}
     assert counts.sum() == 20_000
     assert counts[2] == 0 < min(counts[[0, 1, 3]])
-    assert {decode(sent.data).pane for sent in simulated} == {START, START - 20}
+    assert {decode(message.data).pane for message in simulated} == {START, START - 20}
 
 
 def test_a_crowd_without_groups_is_the_same_as_before():
     plain = make_query(TABLE)
     one, two = (Traffic(Population(q, read_crowd([], q), 500, 3), START, 3) for q in (plain, query()))
-    assert [sent.data for sent in one.step(1000 * START, 500)] == [sent.data for sent in two.step(1000 * START, 500)]
+    assert [message.data for message in one.step(1000 * START, 500)] == [
+        message.data for message in two.step(1000 * START, 500)
+    ]
 
 
 @pytest.mark.parametrize(

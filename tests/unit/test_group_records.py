@@ -150,8 +150,10 @@ def test_the_total_is_that_of_the_groups_that_are_shown(kind):
         sum_of = counted(
             alone, [(start, 0, reports) for at, group, reports in frames if at == start and group in visible]
         )
-        built = build(alone, Span(query.windows[0], start, start + PANE), sum_of[start]).records
-        [expected] = [group for group in map(orjson.loads, dict(built).values()) if group["attribute"] == attribute]
+        window_records = build(alone, Span(query.windows[0], start, start + PANE), sum_of[start]).records
+        [expected] = [
+            group for group in map(orjson.loads, dict(window_records).values()) if group["attribute"] == attribute
+        ]
         assert {name: record[name] for name in expected if name != "quality"} == {
             name: expected[name] for name in expected if name != "quality"
         }
@@ -360,10 +362,10 @@ def test_provisional_records_end_at_the_marks_of_their_group():
         merger.mark(0, pane + PANE)
         list(merger.finals())
         for window in merger.provisional():
-            built = build(
+            window_records = build(
                 query, window.span, window.total, window.withheld, through=window.through, totals=window.totals
             )
-            records |= {(pane + PANE, key.decode()): orjson.loads(value) for key, value in built.records}
+            records |= {(pane + PANE, key.decode()): orjson.loads(value) for key, value in window_records.records}
     minute = key_of(query, "tumbling", 60).replace("10|10", "60|60")
     rows = {
         end: {

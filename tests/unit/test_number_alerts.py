@@ -293,12 +293,14 @@ def test_the_gauges_of_numbers_are_those_of_the_record():
     numbers = {name: float(number) for line in lines for name, _, number in [line.rpartition(" ")] if line[0] != "#"}
     labels = 'attribute="",'
     for share, row in fields["quantiles"].items():
-        names = [f'hubbub_quantile{end}{{{labels}quantile="{share}",query="waits"}}' for end in ("", "_low", "_high")]
+        names = [
+            f'hubbub_quantile{end}{{{labels}quantile="{share}",query="measured"}}' for end in ("", "_low", "_high")
+        ]
         assert [numbers[name] for name in names] == pytest.approx([row["value"], row["low"], row["high"]])
     slow = fields["ranges"]["slow"]
-    name = f'hubbub_range_share{{{labels}query="waits",range="slow"}}'
+    name = f'hubbub_range_share{{{labels}query="measured",range="slow"}}'
     assert numbers[name] == pytest.approx(slow["share"])
-    assert numbers['hubbub_mean{attribute="",query="waits"}'] == pytest.approx(fields["mean"]["value"])
+    assert numbers['hubbub_mean{attribute="",query="measured"}'] == pytest.approx(fields["mean"]["value"])
     assert not [name for name in numbers if name.startswith(("hubbub_detectable_share", "hubbub_sigma_share"))]
     metrics.clear_finals()
     assert b'quantile="0.5"' not in generate_latest(metrics.registry)

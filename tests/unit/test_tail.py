@@ -484,11 +484,11 @@ def test_one_key_leads_to_each_page(eleven):
 
 def test_an_overview_of_many_queries_turns_its_rows():
     names = [f"q{number:03}" for number in range(100)]
-    pages, seen = Pages(), []
+    pages, visible_names = Pages(), []
     for _ in range(6):
-        seen += [name for _, name in pages.visible(names, 19)]
+        visible_names += [name for _, name in pages.visible(names, 19)]
         pages.press(" ", names, 19)
-    assert seen == names
+    assert visible_names == names
     assert pages.visible(names, 19)[0] == ("1", "q000"), "after the last rows come the first"
     pages.press(" ", names, 19)
     pages.press("2", names, 19)
