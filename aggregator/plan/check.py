@@ -69,6 +69,8 @@ def _faults(queries: Collection[Query], partitions: int, limit: int) -> list[str
     for query in queries:
         faults.append(check_text.refusal(query, partitions, limit))
         faults.append(check_text.group_refusal(query))
+
+    # The sum of all queries adds nothing to a fault that names the query to change.
     if not any(faults):
         faults.append(check_text.sum_refusal(queries, partitions, limit))
     return [fault for fault in faults if fault]
@@ -93,6 +95,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
+    # The parsed options do not tell a given --kafka from its default.
     options.topic |= any(argument.startswith("--kafka") for argument in arguments)
     return options
 
@@ -101,16 +104,20 @@ def _newer(file: File, path: str) -> Iterator[str]:
     """Yield what the newest edition would change."""
     if file.edition == NEWEST:
         return
+
+    # A newer edition can refuse settings that an older one took.
     try:
         newer = load_file(path, edition=NEWEST)
     except HubbubError as error:
         yield f"edition = {NEWEST} would refuse the file: {error}"
         return
+
     yield from savings(file, newer)
 
 
 def _compared(file: File, options: argparse.Namespace) -> Iterator[str]:
     """Yield the differences between the file and the topic."""
+    # A check without a topic must run in an install without a client of Kafka.
     import asyncio
 
     from hubbub.definitions.follower import Follower
@@ -137,7 +144,8 @@ def savings(file: File, newer: File) -> Iterator[str]:
             ratio = total(successor.only_oracle) / total(query.only_oracle)
             parts.append(f"need {ratio:.2f} times the people for the same error")
             parts.append(f"use {successor.only_oracle!r}")
-        parts = parts or ["use tables"]
+
+        # Several attributes have no single oracle to name. If their charge stays too, tables change the digest.
         parts = parts or ["use tables"]
         yield f"{name}: edition = {newer.edition} would {', '.join(parts)}. It has another digest, so use a new name."
 
@@ -163,6 +171,7 @@ def compare(file: File, definitions: Definitions, default: float) -> Iterator[st
     for name, lines in update.edition_lines.items():
         yield f"{name}: only the edition changes its digest. A starting worker exits with code 2. To keep it: {lines}."
 
+    # The charge of an old digest stays after its query ends, so a new digest adds its whole charge.
     charges = sum(query.record_charge * query.charges for query in active.values())
     more = 0.0
     for name, query in file.queries.items():

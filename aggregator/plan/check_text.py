@@ -103,6 +103,7 @@ def sum_refusal(queries: Collection[Query], partitions: int, limit: int) -> str 
     if sum(needs.values()) <= limit:
         return None
 
+    # Changing the largest query saves most, so the text names it.
     largest_query = max(needs, key=lambda name: needs[name])
     return (
         f"queries: a worker with {partitions} partitions needs {in_bytes(sum(needs.values()))} for the open panes of "
@@ -115,6 +116,8 @@ def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
     """Yield sentences about the memory of a worker with all partitions, and of a board."""
     ordinary = memory.worker(queries, partitions)
     maximum = memory.worker(queries, partitions, most=True)
+
+    # Ordinary traffic has far fewer ids than `max_ids` allows, so they are no part of the total.
     ids = sum(id_bytes(query, partitions) for query in queries)
     yield (
         f"A worker with all {partitions} partitions needs about {in_bytes(ordinary.total)} of memory: tallies "
@@ -143,6 +146,7 @@ def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
 
 def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     """Yield a warning with its reason for each setting that is valid but unusual."""
+    # rsfd does not take olh, so a file refuses this advice.
     advice = "" if query.solution == "rsfd" else "; it weighs less with olh"
     for name, _, oracle, view in attribute_oracles(query):
         if view.supports_one and view.size > MANY_VALUES:
@@ -154,11 +158,14 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
         fact = f"a report can be {up(math.exp(epsilon))} times as likely with one answer as with another"
         yield f"epsilon {up(epsilon)} is above {HIGH_EPSILON:g} and gives little privacy: {fact}"
 
+    # These warnings compare ways to answer, so the number of people has no effect on them.
     for subject in outlook.audiences(query, 1):
         yield from (f"{subject.name}: {text}" for text in outlook.warnings(subject))
+
     need = memory.block_bytes(query)
     if query.season is not None and need:
         yield f"season keeps sums of windows for four seasons: up to {in_bytes(need)} in the topic and in a worker"
+
     for name, domain, _, _ in attribute_oracles(query):
         if domain.size > MOST_BLOCK_VALUES:
             yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
@@ -168,6 +175,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     yield from names.string_warnings(query)
     if clients is not None:
         yield from visibility.small_steps(query, clients)
+
     longest = max(window.size for window in query.windows)
     if query.period < longest:
         reason = "clients answer repeatedly in it, with the same noise, so not all its reports are independent"
@@ -240,6 +248,7 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
     yield "", "values", "", "oracle", "p", "q", "of the optimum"
     for name, domain, oracle, view in attribute_oracles(query):
         rest_of_values = f'and "{OTHER}"' if domain.other else ""
+        # Neither a mix of answers and fakes (rsfd) nor a level of numbers has the optimum of single values.
         epsilon = None if query.solution == "rsfd" else getattr(view, "epsilon", None)
         ratio = "" if epsilon is None or view.levels else f"{of_optimum(view, epsilon):.2f}"
         yield _short(name), f"{domain.named:,}", rest_of_values, oracle, f"{view.p:.6g}", f"{view.q:.6g}", ratio
@@ -258,7 +267,8 @@ def _errors(query: Query) -> Iterator[Sequence[str]]:
     yield "", *("sigma", "detectable") * len(CROWDS)
     for name, _, _, view in attribute_oracles(query):
         if view.levels:
-            continue
+            continue  # the error of numbers is one of ranks, which the outlook states
+
         cells: list[str] = []
         for n in CROWDS:
             sigma, detectable = errors(query, view, n)
@@ -280,6 +290,7 @@ def label(name: str, *texts: str) -> Iterator[str]:
     """Yield texts as lines of at most 100 columns, the first after a name."""
     for text in texts:
         indent = f"  {name:13}"
+        # An option that breaks at its hyphen cannot be copied from the terminal.
         yield from wrap(text, WIDTH, initial_indent=indent, subsequent_indent=" " * 15, break_on_hyphens=False)
         name = ""
 

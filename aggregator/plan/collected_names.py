@@ -18,7 +18,7 @@ from oracles.query.domain import OTHER
 
 SUFFIX = "_names"
 """The end of the new query's name."""
-LEAST = 2
+LEAST_VALUES = 2
 """Fewest values of a domain."""
 _UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
@@ -41,6 +41,8 @@ class NameCollection:
 
         if self.newest is None or _rank(record) > _rank(self.newest):
             self.newest = record
+
+        # Partitions arrive in any order, so the end of a window decides which share is the newest.
         for name, share in zip(record.values, record.shares[UNBIASED].tolist(), strict=True):
             self.shares[name] = max(self.shares.get(name, (0, 0.0)), (record.span.end, share))
 
@@ -65,10 +67,13 @@ def add_all(collection: NameCollection, messages: Iterable[Any]) -> None:
     for message in messages:
         if message.value is None or is_maps(message.key):
             continue
+
+        # One unreadable record must not cost all the names of the others.
         try:
             record = decode(message.value)
         except ValueError:
             continue
+
         collection.add(record)
 
 
@@ -82,7 +87,8 @@ def listable(names: Sequence[str]) -> tuple[list[str], list[str]]:
     A name that was cut stands for many strings. A client cannot tell which of them a list means.
     """
     usable = [name for name in names if _is_usable(name)]
-    return usable, [name for name in names if name not in set(usable)]
+    unusable = [name for name in names if not _is_usable(name)]
+    return usable, unusable
 
 
 def _is_usable(name: str) -> bool:
@@ -110,7 +116,10 @@ class NameListDraft:
     def table(self) -> dict[str, Any]:
         """The query, as a query file has it."""
         source = self.source
+
+        # The longest window has the most reports, so it shows the smallest shares.
         longest = max((window.size for window in source.windows), default=0)
+
         table: dict[str, Any] = {
             "domain": self.domain,
             "other": True,
@@ -119,6 +128,7 @@ class NameListDraft:
         }
         if source.answers == "fresh":
             table["budget"] = source.budget
+
         return table | {
             "period": f"{source.period}s",
             "pane": f"{source.pane}s",
@@ -127,8 +137,8 @@ class NameListDraft:
 
     @property
     def query(self) -> Query:
-        if len(self.domain) < LEAST:
-            raise ParameterError(f"{len(self.domain)} name can be listed, but a list needs at least {LEAST}")
+        if len(self.domain) < LEAST_VALUES:
+            raise ParameterError(f"{len(self.domain)} name can be listed, but a list needs at least {LEAST_VALUES}")
         return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "hubbub init", None)[self.name]
 
     @property

@@ -48,9 +48,9 @@ SPANS = {"day": ("1d", "1h"), "hour": ("1h", "1m"), "minute": ("1m", "10s")}
 """Period and pane for people who answer once in this time."""
 EPSILONS = {"little": 4.0, "normal": 2.0, "very": 1.0}
 """Epsilon of a report by the sensitivity of the answers."""
-MOST = 10**12
+MOST_PEOPLE = 10**12
 WIDTH = 100
-WIDE = 100.0
+WIDE_RATIO = 100.0
 """Ratio of the ends of a scale from which the scale is a logarithmic one."""
 
 
@@ -97,6 +97,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
 
     def work() -> None:
+        # Nobody should answer five questions for a file that cannot be written.
         path = Path(options.queries)
         if path.exists():
             raise ParameterError(f"{path} exists. Name another file with --queries")
@@ -108,8 +109,11 @@ def main(arguments: list[str]) -> int:
             answers = Interview() if options.yes else ask(input)
 
         text = file_text(answers)
+
+        # Another process may have made the file during the questions, and "x" does not overwrite it.
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
+
         for sentence in [*answers.notes, *outlook.sentences(outlook.audiences(answers.query, answers.people)[0])]:
             sys.stdout.write(f"{sentence}\n")
         sys.stdout.write(f"wrote {path}. Next: hubbub check {path} --clients {answers.people}\n")
@@ -124,9 +128,11 @@ def draft_of(kafka: Kafka, source: str, read: Callable[[str], str] | None) -> Na
     default = default_name(query)
     question = f"{len(names):,} names were found. What is the name of the new query? [{default}]: "
     name = default if read is None else _ask(read, question, default, _name)
+
     if name == source:
         raise ParameterError(f"the new query needs another name than {source}, because it has other reports")
 
+    # The reports of the largest final are the best figure for the people that the query reaches.
     people = Interview.people if collection.newest is None else max(collection.newest.n, 1)
     return NameListDraft(name, query, names, people, collection.smallest, len(unusable))
 
@@ -144,17 +150,20 @@ async def _collect(kafka: Kafka, name: str) -> tuple[Query, NameCollection]:
 
     async with Follower(kafka) as follower:
         active = follower.definitions.active
+
     query = active.get(name)
     if query is None:
         choices = ", ".join(sorted(choice for choice, query in active.items() if query.strings is not None))
         raise ParameterError(f"no active query is named {name!r}; queries of unknown strings: {choices or 'none'}")
     if query.strings is None:
         raise ParameterError(f"query {name} lists its values already, so there are no names to find")
+
     collection = NameCollection(query.digest.hex())
     count = (await partitions(kafka, ESTIMATES))[ESTIMATES]
     async with open_log(kafka, {ESTIMATES: range(count)}, max_partition_fetch_bytes=LARGEST) as reader:
         async for batches in reader.batches_to_end():
             add_all(collection, chain(*batches.values()))
+
     if not collection.names:
         raise ParameterError(f"no search of query {name} has found a name yet; the board says what it can show")
     return query, collection
@@ -186,6 +195,7 @@ def _ask(read: Callable[[str], str], question: str, default: _Answer, parsed: Ca
             raise ParameterError("there is nobody to answer the questions; --yes takes the defaults") from None
         if not text:
             return default
+
         try:
             return parsed(text)
         except (ParameterError, QueryError) as error:
@@ -206,6 +216,7 @@ def _domain(text: str) -> Domain:
         domain = int(plain)
     elif scale:
         domain = _scale(*scale.groups())
+
     _ = Interview(domain=domain).query  # a domain that cannot be used raises an error
     return domain
 
@@ -216,9 +227,11 @@ def _scale(*texts: str) -> Domain:
         low, high = (float(re.sub("[_,]", "", text)) for text in texts[:2])
     except ValueError:
         raise ParameterError("a scale of numbers is written like 10 to 60000 ms or 0 to 120 years") from None
+
+    # A person writes 10, not 10.0, and the file is for people.
     ends = {"low": int(low) if low.is_integer() else low, "high": int(high) if high.is_integer() else high}
     scale: dict[str, Any] = {**ends, "bins": BINS_BY_DEFAULT}
-    if low > 0.0 and high / low >= WIDE:
+    if low > 0.0 and high / low >= WIDE_RATIO:
         scale["scale"] = LOG
     if texts[2]:
         scale["unit"] = texts[2]
@@ -228,7 +241,7 @@ def _scale(*texts: str) -> Domain:
 def _people(text: str) -> tuple[int, str]:
     match = re.fullmatch(r"([0-9][0-9_,.]*)\s*(?:people|clients)?\s*(?:an?|per|each|every)?\s*(day|hour|minute)?", text)
     number = int(re.sub("[_,.]", "", match[1])) if match else 0
-    if not match or not 0 < number <= MOST:
+    if not match or not 0 < number <= MOST_PEOPLE:
         raise ParameterError('answer with a number and a time, such as "20000 a day", "500 an hour" or "90 a minute"')
     return number, match[2] or "day"
 
@@ -270,6 +283,7 @@ def file_text(answers: "Interview | NameListDraft") -> str:
         "windows": "the times for which estimates are published",
     }
 
+    # A dot in a bare key would make a table in a table.
     lines += [
         "",
         f"edition = {NEWEST}",
@@ -285,4 +299,6 @@ def _toml(value: Any) -> str:
     """Return a value as TOML. All but a table is written like JSON."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key} = {_toml(member)}' for key, member in value.items())} }}"
+
+    # TOML forbids the character DEL in a text, and JSON does not escape it.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
