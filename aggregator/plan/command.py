@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> int:
 
     def capacity_of_file() -> None:
         queries = load(options.queries).values()
+        # Each field needs an option of its name, which fleet.add_options adds.
         assumptions = Assumptions(**{field.name: getattr(options, field.name) for field in fields(Assumptions)})
         fleets = [fleet.fleet(queries, rate, assumptions) for rate in options.rate]
         _write(fleet.lines(options.queries, queries, fleets, assumptions))
@@ -66,6 +67,7 @@ def main(arguments: list[str]) -> int:
     def table() -> None:
         epsilon = usable_epsilon(options.epsilon)
         share = options.target_share or values.PAIR_SHARE
+        # No query is made for a table, so this repeats the default budget of a query file.
         budget = options.budget or 4.0 * epsilon
         texts = values.pair_sentences(
             options.table, epsilon, share, options.family_error, budget if options.answers == "life" else None
@@ -140,6 +142,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 def _check_choice(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End with a message if the options do not belong to one kind of plan."""
+    # argparse knows no groups of options of which a user takes one whole group.
     has_clients = options.clients is not None
     has_size = options.size is not None
     has_table = options.table is not None
@@ -166,7 +169,8 @@ def _bins(text: str) -> int:
     try:
         bins = int(text)
     except ValueError:
-        bins = 0
+        bins = 0  # no valid number either, so that both faults get one message
+
     if bins not in BINS:
         raise ParameterError(f"must be a power of two from {BINS[0]} to {BINS[-1]}")
     return bins
@@ -207,7 +211,9 @@ def _outlook(plan: Plan) -> tuple[list[str], list[str]]:
     try:
         query = plan.query
     except QueryError as error:
+        # The formulas take settings that a file refuses, so the rest of the plan stays.
         return [], [f"a query file refuses this query: {error}"]
+
     [subject] = outlook.audiences(query, plan.clients)
     sentences = [*outlook.comparison(subject, plan.clients), *outlook.sentences(subject)]
     return sentences, list(outlook.warnings(subject))
@@ -237,6 +243,7 @@ def _reason(recommendation: Prospect, choices: list[Prospect]) -> str:
     best = min(choices, key=lambda choice: choice.sigma)
     rule = "Of the oracles that fit it has the fewest bytes within 2% of the optimum, or else the smallest error"
     excess = recommendation.sigma / best.sigma - 1.0
+    # A smaller excess would be printed as 0.0%.
     if excess < 0.0005:
         return f"{rule}, and no oracle has a smaller standard error."
     return f"{rule}. Its standard error is {excess:.1%} above the smallest one, from {best.oracle.name}."

@@ -54,6 +54,7 @@ def add(oracle: Oracle | Multi) -> float:
     """Return the seconds to count all attributes of a report, or with smp the one that it answers."""
     if isinstance(oracle, Oracle):
         return ADD * oracle.work * slower(oracle.state_size)
+
     seconds = sum(map(add, oracle.encoders))
     return seconds / len(oracle.encoders) if oracle.solution == "smp" else seconds
 
@@ -66,8 +67,11 @@ def slower(cells: int) -> float:
     """
     for (low, low_factor), (high, high_factor) in pairwise(CACHES):
         if cells <= high:
+            # The measured sizes are about ten times apart, so their logarithms are interpolated.
             part = max(0.0, math.log(cells / low) / math.log(high / low))
             return low_factor * math.pow(high_factor / low_factor, part)
+
+    # No larger tally was measured, so this is the least slowdown of one.
     return CACHES[-1][1]
 
 
@@ -75,6 +79,7 @@ def record(query: Query) -> float:
     """Return the seconds for the findings of one window and its record."""
     if query.strings is not None:
         return RECORD + names.SEARCH_SECONDS
+
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
     return RECORD + FIT * fits_prior + VALUE * value_count(query)
 
@@ -98,6 +103,7 @@ def provisional_records(query: Query) -> float:
     """Return the most provisional records of a query per second: one for each new mark inside a window."""
     if query.emit_every is None:
         return 0.0
+
     shortest = min(spans(query))
     longer = [window for window in set(query.windows) if window.kind != "all" and window.size > shortest]
     return records_each(query) * len(longer) / max(query.emit_every, shortest)

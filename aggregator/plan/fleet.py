@@ -107,6 +107,8 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
         sum(_counting(query, query_rate, frames[query.name], assumptions) for query in queries) / assumptions.speed
     )
     estimates = sum(map(records, queries)) / assumptions.speed
+
+    # One process makes all records of a query, so no number of workers helps a slow one.
     _refuse_slow(queries, assumptions)
 
     # More workers bring more partitions, hence more work for state, so the number rises until it is enough.
@@ -114,6 +116,7 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
     while True:
         partitions = _partitions(workers, arriving, assumptions)
         state, writing = _state(queries, frames, partitions, workers, assumptions)
+        # Counting and state share the thread of a worker, and estimates have a process of their own.
         minimum = max(1, math.ceil((counting + state) / assumptions.fill), math.ceil(estimates / assumptions.fill))
         if minimum <= workers:
             break
@@ -125,6 +128,7 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
         workers = minimum
 
     cores = math.ceil((counting + state + estimates) / assumptions.fill)
+    # Kafka puts each replica of a partition on a broker of its own.
     brokers = max(
         assumptions.replicas, math.ceil((arriving + writing) * assumptions.replicas / assumptions.broker_rate)
     )
@@ -255,6 +259,7 @@ def _rates(text: str) -> list[int]:
 
 
 def _speed(text: str) -> float:
+    # float() alone also takes spellings such as 1_0, which no other option takes.
     number = float(text) if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,6})?", text) else 0.0
     if not 0.01 <= number <= 100:
         raise argparse.ArgumentTypeError(f"must be a number from 0.01 to 100, got {text!r}")

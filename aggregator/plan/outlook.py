@@ -17,6 +17,7 @@ def audiences(query: Query, clients: int) -> list[Audience]:
     if encoder is not None or isinstance(oracle, Oracle):
         return [Audience(query, query.name, view, encoder, clients) for view in query.attribute_oracles]
 
+    # A client of rsfd hides which attribute it answers, so none of its encoders answers for one attribute.
     encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
     labels = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
     return [

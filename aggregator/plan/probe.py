@@ -64,9 +64,11 @@ class ProbedProgram:
 
     def _texts(self, rows: Any) -> Iterator[list[str]]:
         """Yield the values of a line as a client reads them. A number is in the middle of its bin."""
+        # A string may hold blanks and line ends, which separate values and devices here.
         if self._query.strings is not None:
             yield from ([json.dumps(text) for text in row] for row in rows.tolist())
             return
+
         domain = self._query.domains[0]
         edges = None if domain.scale is None else domain.scale.edges
         for row in rows.tolist():
@@ -88,6 +90,7 @@ class ProbedProgram:
             except ValueError:
                 data = b""
 
+            # fromhex skips blanks, so the length alone does not tell how many reports a line has.
             if len(data) != self._periods * width or len(line.split()) != self._periods:
                 expected = f"{self._periods} of {width} bytes in hex digits"
                 raise ReportError(f"line {number + 1} of the client is no row of reports ({expected}): {line[:80]!r}")

@@ -116,6 +116,7 @@ def need(plan: Plan, name: str, share: float) -> Need:
         clients = next((n for n in starts if n < clients and is_enough(n, plan.epsilon)), clients)
         while clients > 1 and is_enough(clients - 1, plan.epsilon):
             clients -= 1
+
     steps = least(lambda number: is_enough(plan.clients, number / EPSILON_STEPS), int(MAX_EPSILON * EPSILON_STEPS))
     return Need(name, clients, None if steps is None else steps / EPSILON_STEPS)
 
@@ -136,6 +137,7 @@ def least(holds: Callable[[int], bool], most: int) -> int | None:
         if high >= most:
             return None
         high = min(2 * high, most)
+
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

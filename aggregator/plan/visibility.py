@@ -74,10 +74,13 @@ def shown_shares(query: Query, clients: int) -> dict[Window, float]:
     longest = max((window.size for window in windows), default=0)
     panes = min(MOST_PANES, 10 * longest // query.pane + 1_000)
     rate = reports_per_second(query, clients) * smallest_part(query)
+
+    # The seed is fixed, so that the same file always gets the same sentences.
     counts = np.random.default_rng(1).poisson(rate * query.pane, panes)
     marks = QueryMarks(Versions.of(query), places=[Marks(query.pane)])
     for number, count in enumerate(counts.tolist()):
         marks.count(number * query.pane, [count])
+
     totals = np.concatenate([[0], np.cumsum(counts)]) if panes else np.zeros(1)
 
     def is_shown(start: int, end: int, window: Window) -> bool:
@@ -102,6 +105,8 @@ def sentences(query: Query, clients: int) -> Iterator[str]:
         f"With {clients:,} clients a pane of {query.pane} s has about {n:,.0f} reports. "
         f"Windows that show values: {', '.join(parts)}."
     )
+
+    # `all` ends at marks only, which must leave enough reports to the longest window too.
     share = next((share for window, share in shares.items() if window.kind == "all"), 1.0)
     if share < 1.0:
         pace = f"about every {query.pane / share:,.0f} s" if share else "almost never"
@@ -122,9 +127,12 @@ def group_sentences(query: Query, clients: int) -> Iterator[str]:
         if not window.size:
             continue  # `all` shows a group once it has `crowd` reports
         n = reports_per_second(query, clients) * window.size
-        small_groups = [value for value, share in zip(values, shares, strict=True) if share and n * share < query.crowd]
-        people = sum(share for value, share in zip(values, shares, strict=True) if value in small_groups)
-        names = f" ({few(small_groups)})" if small_groups else ""
+
+        # A group of weight 0 has no people who would miss it.
+        parts_of_people = zip(values, shares, strict=True)
+        small_groups = {value: share for value, share in parts_of_people if share and n * share < query.crowd}
+        people = sum(small_groups.values())
+        names = f" ({few(list(small_groups))})" if small_groups else ""
         parts.append(f"{_name(window)} {100 * people:.3g}%{names}")
 
     if not parts:
@@ -140,6 +148,7 @@ def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
 
     Of several attributes, the one with the weakest guarantee counts.
     """
+    # `all` has size 0, hence no reports here: it touches more than one period.
     guarantees = {}
     names = [subject.name for subject in subjects(query)]
     for window in query.windows:
@@ -199,6 +208,7 @@ def promises(query: Query) -> Iterator[str]:
         exponent=f"m {up(charge.epsilon)}",
         charge=up(query.record_charge),
         charges=f"{query.charges:,} answer{'' if query.charges == 1 else 's'}",
+        # A product of floats could round below the true sum, and the promise would be too small.
         total=up(query.charges * Decimal(repr(epsilon))),
     )
 

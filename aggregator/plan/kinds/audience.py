@@ -22,6 +22,7 @@ class Audience:
 
     @property
     def n(self) -> int:
+        # smp draws one attribute for each client, all with the same probability.
         return self.clients // len(self.query.attributes) if self.sampled else self.clients
 
     @property

@@ -102,6 +102,7 @@ def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) ->
 
 def people(strings: Strings, cell: Oracle, share: float) -> int:
     """Return how many people a search needs to find a share, to three digits."""
+    # The standard error falls with the root of the reports, so half a share needs four times the people.
     need = (reach(strings) * sigma(cell, 1) / share) ** 2
     unit: int = 10 ** max(0, len(str(int(need))) - 3)
     return -(-math.ceil(need) // unit) * unit
@@ -201,6 +202,7 @@ def string_warnings(query: Query) -> Iterator[str]:
             'window "all"'
         )
 
+    # A larger alphabet can need more levels, and then each level has fewer reports to find a name with.
     absent = _absent_symbols(discovery)
     if absent:
         yield f'normal = "{discovery.coding.normal}" never makes these symbols of the alphabet: {absent}'
@@ -224,6 +226,7 @@ def discovery_of(query: Query) -> Discovery | None:
 
 
 def _units(strings: Strings) -> str:
+    # Without an alphabet a level codes bytes, and one letter of UTF-8 may take four of them.
     return "bytes" if strings.coding.alphabet is None else "letters"
 
 

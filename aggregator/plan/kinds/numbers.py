@@ -32,6 +32,7 @@ def sentences(subject: Audience) -> Iterator[str]:
 
     start = subject.start
     rank = Z * subject.encoder.rank_error(max(1, subject.n))
+    # Half of all ranks to each side is everybody.
     if rank >= 0.5:
         yield f"{start} you will not know the median{subject.of}."
         return

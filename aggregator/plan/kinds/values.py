@@ -165,6 +165,7 @@ def nice(share: float) -> float:
     >>> nice(0.0137), nice(0.6), nice(0.005)
     (0.01, 0.5, 0.005)
     """
+    # A rounded logarithm must not push an exact power of ten into the decade below.
     power = 10.0 ** math.floor(math.log10(share) + 1e-9)
     return next(round(step * power, 12) for step in _NICE if step * power <= share * (1 + 1e-9))
 
@@ -182,7 +183,7 @@ def people(view: Pure, share: float, family_error: float, *, sampled: bool, most
             return None
         high *= 2
     low = high // 2
-    while high - low > max(1, high // 500):
+    while high - low > max(1, high // 500):  # three digits show no smaller step
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
     unit: int = 10 ** max(0, len(str(high)) - 3)
