@@ -14,7 +14,7 @@ from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.server.guard import is_own_host
 from aggregator.board.server.route import ROUTES
-from aggregator.board.store.store import AHEAD, EARLY, Store
+from aggregator.board.store.store import CLOCK_MARGIN, EARLY_RECORDS, Store
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import boards
@@ -153,11 +153,11 @@ def test_a_window_in_the_future_displaces_nothing(corpus):
     store = new_store()
     store.take_record(changed_message(corpus, "estimates"))
     window = {"kind": "tumbling", "size": PANE, "step": PANE}
-    for end in ((1 << 53) // PANE * PANE, NOW + AHEAD + PANE):
+    for end in ((1 << 53) // PANE * PANE, NOW + CLOCK_MARGIN + PANE):
         with pytest.raises(ReportError):
             store.take_record(changed_message(corpus, "estimates", window=window | {"start": end - PANE, "end": end}))
     with pytest.raises(ReportError):
-        store.take_truth(changed_message(corpus, "truth", pane=NOW + AHEAD + PANE))
+        store.take_truth(changed_message(corpus, "truth", pane=NOW + CLOCK_MARGIN + PANE))
     assert store.windows == 1
 
 
@@ -173,7 +173,7 @@ def test_true_counts_that_do_not_fit_change_no_memory(corpus):
 
 def test_records_of_unknown_queries_need_no_memory_and_early_ones_wait(corpus):
     store = Store(86_400, MEMORY, lambda: NOW)
-    for number in range(10 * EARLY):
+    for number in range(10 * EARLY_RECORDS):
         store.take_record(changed_message(corpus, "estimates", digest=f"{number:016x}", query=f"q{number}"))
     assert store.size == 0
     assert len(store._series) == 0

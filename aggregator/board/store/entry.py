@@ -37,12 +37,13 @@ class Entry:
         independent = total(part.n_independent for part in parts) if is_whole else None
         return cls(tuple(parts), total(part.n for part in parts), independent)
 
-    def joined(self, before: "Entry | None", query: Query) -> "Entry":
+    def joined(self, earlier_state: "Entry | None", query: Query) -> "Entry":
         """Return this window with the records of other attributes in an earlier state of it."""
-        if before is None or before.span != self.span:
+        if earlier_state is None or earlier_state.span != self.span:
             return self
         names = [part.attribute for part in self.parts]
-        return Entry.of([*self.parts, *(part for part in before.parts if part.attribute not in names)], query)
+        earlier_parts = [part for part in earlier_state.parts if part.attribute not in names]
+        return Entry.of([*self.parts, *earlier_parts], query)
 
     def part(self, attribute: str | None) -> Record:
         """Return the record of an attribute. Raise ValueError if the window has none."""
@@ -90,7 +91,10 @@ class Entry:
     @property
     def flags(self) -> list[str]:
         """Return the flags of all attributes, each once."""
-        return list(dict.fromkeys(flag for part in self.parts for flag in part.flags))
+        flags: dict[str, None] = {}
+        for part in self.parts:
+            flags |= dict.fromkeys(part.flags)
+        return list(flags)
 
 
 class IncompleteWindows:
@@ -106,8 +110,12 @@ class IncompleteWindows:
         """
         names = [subject.name for subject in subjects(query)]
         _check(record, query)
+
+        # Withheld attributes have no provisional records, so a provisional window would wait for ever.
         if not record.final:
             return Entry.of([record], query)
+
+        # The last record of a window may never come. Without a limit such windows would pile up.
         place = record.digest, record.group, record.span
         parts = self._waiting.setdefault(place, {})
         parts[record.attribute] = record
@@ -115,18 +123,24 @@ class IncompleteWindows:
             while len(self._waiting) > WAITING:
                 self._waiting.popitem(last=False)
             return None
+
         del self._waiting[place]
         return Entry.of([parts[name] for name in names], query)
 
 
 def _check(record: Record, query: Query) -> None:
-    subject = next((each for each in subjects(query) if each.name == record.attribute), None)
-    if subject is None:
+    # A foreign attribute would count as one of those that the window waits for.
+    matches = [subject for subject in subjects(query) if subject.name == record.attribute]
+    if not matches:
         raise ReportError(f"query {query.name} has no attribute {record.attribute!r}")
+    subject = matches[0]
     if record.group is not None and (query.groups is None or not query.groups.has_label(record.group)):
         raise ReportError(f"query {query.name} has no group {record.group[:64]!r}")
+
     if subject.domain.discovery is not None:
         return  # any string may be a name
+
+    # Error messages go to the log, so a hostile value must not fill it.
     strange = next((value for value in record.values if subject.domain.find(value) is None), None)
     if strange is not None:
         raise ReportError(f"{strange[:64]!r} is not a value of query {query.name}")

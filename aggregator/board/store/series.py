@@ -35,9 +35,13 @@ class Windows:
 
     def shown(self, attribute: str | None) -> tuple[Entry | None, list[Entry]]:
         """Return the newest final with values of an attribute, and the withheld finals after it."""
-        count = next((at for at in range(len(self.ends), 0, -1) if self.finals[self.ends[at - 1]].shows(attribute)), 0)
-        newest = self.finals[self.ends[count - 1]] if count else None
-        return newest, [self.finals[end] for end in self.ends[count:]]
+        withheld: list[Entry] = []
+        for end in reversed(self.ends):
+            final = self.finals[end]
+            if final.shows(attribute):
+                return final, withheld[::-1]
+            withheld.append(final)
+        return None, withheld[::-1]
 
     def put(self, record: Entry) -> None:
         end = record.span.end
@@ -45,10 +49,13 @@ class Windows:
             if not self.ends or end > self.ends[-1]:
                 self._set_provisional(record)
             return
+
         if end not in self.finals:
             insort(self.ends, end)
         self.size += record.size - (self.finals[end].size if end in self.finals else 0)
         self.finals[end] = record
+
+        # The partitions are read in any order. A provisional window that is now final would hide its final.
         if self.provisional and self.provisional.span.end <= self.ends[-1]:
             self._set_provisional(None)
 
@@ -67,8 +74,8 @@ class Windows:
 
     def between(self, start: int, end: int) -> Iterator[Entry]:
         """Yield the finals that end in [start, end), in order."""
-        for at in self.ends[bisect_left(self.ends, start) : bisect_left(self.ends, end)]:
-            yield self.finals[at]
+        for final_end in self.ends[bisect_left(self.ends, start) : bisect_left(self.ends, end)]:
+            yield self.finals[final_end]
 
 
 @dataclass(slots=True, eq=False)
@@ -94,5 +101,5 @@ class Series:
 
     @property
     def newest_end(self) -> int:
-        newest = [windows.newest for windows in self.kinds.values()]
-        return max((record.span.end for record in newest if record), default=0)
+        records = [windows.newest for windows in self.kinds.values()]
+        return max((record.span.end for record in records if record), default=0)

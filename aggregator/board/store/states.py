@@ -33,6 +33,11 @@ class States:
             if self._states.get(name) != state:
                 self._states[name] = state
                 status = store.status(series)
-                newest = status.newest_report if status else None
-                changes.append(StateChange(query=name, state=state, latest=series.latest_end, newest_report=newest))
+                change = StateChange(
+                    query=name,
+                    state=state,
+                    latest=series.latest_end,
+                    newest_report=status.newest_report if status else None,
+                )
+                changes.append(change)
         return changes

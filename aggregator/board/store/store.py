@@ -8,8 +8,8 @@ windows first, but keeps the newest of each kind.
 import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from operator import attrgetter
+from contextlib import contextmanager, suppress
+from operator import attrgetter, itemgetter
 
 from aggregator.board.store.entry import Entry, IncompleteWindows
 from aggregator.board.store.series import Series, Windows
@@ -20,18 +20,21 @@ from aggregator.records.maps_key import MapsKey
 from aggregator.records.name_rows import decode_maps
 from aggregator.records.status import QueryStatus, State, state_of
 from aggregator.records.status import decode as decode_status
+from aggregator.records.truth import Truth
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.definitions.formats import Formats
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
 
-__all__ = ["AHEAD", "EARLY", "EARLY_BYTES", "KINDS", "MOST_ALERTS", "Series", "Store", "Windows"]
+__all__ = ["CLOCK_MARGIN", "EARLY_BYTES", "EARLY_RECORDS", "KINDS", "MOST_ALERTS", "Series", "Store", "Windows"]
 
-AHEAD = 600
+CLOCK_MARGIN = 600
 """Maximum difference of clocks, in seconds."""
-EARLY, EARLY_BYTES = 256, 1 << 16
-"""Maximum number of records that wait for their definitions, and their maximum size in bytes."""
+EARLY_RECORDS = 256
+"""Maximum number of records that wait for their definitions."""
+EARLY_BYTES = 1 << 16
+"""Maximum size of a record that waits for its definition, in bytes."""
 KINDS = 64
 """Maximum number of kinds of windows of a query."""
 MOST_ALERTS = 10_000
@@ -48,36 +51,42 @@ class Store:
         """Maximum memory of windows and true counts, in bytes."""
         self._clock = clock
         """The current Unix time in seconds."""
+
         self._series: dict[str, dict[str, Series]] = defaultdict(dict)
         self._incomplete = IncompleteWindows()
         self._alerts: OrderedDict[str, Alert] = OrderedDict()
         self._statuses: dict[str, QueryStatus] = {}
         """The newest status of each digest."""
         self._definitions = DefinitionLog()
-        self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY)
+        self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY_RECORDS)
         """Records that wait for their definitions, each with its digest and the method that takes it."""
+
         self.size = 0
         """Approximate memory of windows and true counts, in bytes."""
 
     def take_record(self, value: bytes) -> Entry | None:
         """Add a record of the topic `estimates`, and return its window if the window is now complete."""
         part = decode_record(value)
+
+        # A provisional window is still open, so its end lies ahead of the clock, but never its start.
         self._check_time(part.span.end if part.final else part.span.start)
         query = self._definition_of(self.take_record, value, part.query, part.digest)
         record = self._incomplete.put(part, query) if query else None
         if query is None or record is None:
             return None
+
+        # The newest final of each kind stays in memory, so false kinds without a limit would fill it for good.
         series = self._series_of(record.query, record.digest)
         kinds = series.kinds if record.group is None else series.groups.setdefault(record.group, {})
         if record.span.window not in kinds and len(kinds) >= KINDS:
             raise ReportError(f"query {record.query} has more than {KINDS} kinds of windows")
+
+        # The retention counts from the newest final, not from the clock, so the last final of a quiet query stays.
         windows = kinds.setdefault(record.span.window, Windows(record.span.window))
-        self.size -= windows.size
-        windows.put(record if record.final else record.joined(windows.provisional, query))
-        while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
-            windows.drop_oldest()
-        self.size += windows.size
-        self._fit()
+        with self._resized(windows):
+            windows.put(record if record.final else record.joined(windows.provisional, query))
+            while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
+                windows.drop_oldest()
         return record
 
     def take_maps(self, key: bytes, value: bytes) -> None:
@@ -87,16 +96,18 @@ class Store:
         windows = self._series_of(place.query, place.digest).kinds.get(place.window) if query else None
         if query is None or query.strings is None or windows is None or place.end not in windows.finals:
             raise ReportError("the maps belong to no final of unknown strings")
+
+        # Only the answer to a request uses the maps. Damaged ones would fail there, far from their offset.
         decode_maps(value, query.strings.cells)
-        self.size -= windows.size
-        windows.put_maps(place.end, value)
-        self.size += windows.size
-        self._fit()
+        with self._resized(windows):
+            windows.put_maps(place.end, value)
 
     def take_alert(self, value: bytes) -> Alert | None:
         """Add an alert, and return it unless the store had it already."""
         alert = decode_alert(value)
         self._check_time(alert.window.end)
+
+        # A worker that takes over may write an alert again. Listeners must see it once.
         is_duplicate = alert.id in self._alerts
         self._alerts[alert.id] = alert
         while len(self._alerts) > MOST_ALERTS:
@@ -110,15 +121,17 @@ class Store:
         query = self._definition_of(self.take_truth, value, counts.query, counts.digest)
         if query is None:
             return
+
         if [len(column) for column in counts.counts] != [domain.size for domain in query.domains]:
             raise ReportError(f"the true counts have other numbers of values than query {query.name}")
+
         truth = self._series_of(counts.query, counts.digest).truth
-        self.size -= truth.size
-        truth.put(counts.pane, counts.source, counts.counts)
-        while truth.oldest is not None and truth.newest is not None and truth.oldest < truth.newest - self._retention:
-            truth.drop_oldest()
-        self.size += truth.size
-        self._fit()
+        with self._resized(truth):
+            truth.put(counts.pane, counts.source, counts.counts)
+            while (
+                truth.oldest is not None and truth.newest is not None and truth.oldest < truth.newest - self._retention
+            ):
+                truth.drop_oldest()
 
     def take_status(self, value: bytes) -> None:
         """Add the status of a query."""
@@ -137,11 +150,15 @@ class Store:
         unreadable = self._definitions.take(TopicRecord(key or b"", value, timestamp))
         if unreadable is not None:
             raise ReportError(unreadable.fault)
+
+        # The records leave the queue before the store takes them, because it may put one back.
         digest = (key or b"").partition(b"|")[0].decode(errors="replace").lower()
-        early = [each for each in self._early if each[0] == digest]
-        for each in early:
-            self._early.remove(each)
-        for _, take, early_value in early:
+        early_records = [record for record in self._early if record[0] == digest]
+        for record in early_records:
+            self._early.remove(record)
+
+        # A wrong early record is no fault of the definition, so it must not refuse it.
+        for _, take, early_value in early_records:
             with suppress(ReportError, ValueError):
                 take(early_value)
 
@@ -153,16 +170,17 @@ class Store:
         """Return the definition of a record. If it is not read yet, keep the record and return None."""
         query = self.definitions.queries.get(bytes.fromhex(digest))
         if query is None:
+            # Anybody with write access can invent digests. Only few and small records may wait for a definition.
             if len(value) <= EARLY_BYTES:
                 self._early.append((digest, take, value))
         elif query.name != name:
             raise ReportError(f"digest {digest} belongs to query {query.name}, not to {name}")
         return query
 
-    def _check_time(self, at: int) -> None:
+    def _check_time(self, time: int) -> None:
         """Refuse a time in the future, because such a window would displace all others."""
-        if at > self._clock() + AHEAD:
-            raise ReportError(f"time {at} is more than {AHEAD} s in the future")
+        if time > self._clock() + CLOCK_MARGIN:
+            raise ReportError(f"time {time} is more than {CLOCK_MARGIN} s in the future")
 
     @property
     def names(self) -> list[str]:
@@ -174,8 +192,9 @@ class Store:
         active = self.definitions.active.get(name)
         if active is not None:
             return self._series_of(name, active.digest.hex())
-        digests = self.definitions.digests[name]
-        return max((self._series_of(name, digest.hex()) for digest in digests), key=lambda series: series.newest_end)
+
+        retired = [self._series_of(name, digest.hex()) for digest in self.definitions.digests[name]]
+        return max(retired, key=lambda series: series.newest_end)
 
     def age(self, end: int) -> float:
         """Return the seconds since `end`, at least 0, rounded to milliseconds."""
@@ -186,14 +205,14 @@ class Store:
 
     def state(self, series: Series) -> State:
         """Return the present state of a query."""
-        newest = self.first_kind(series).latest
+        final = self.first_kind(series).latest
         return state_of(
             self.definition(series),
             self.status(series),
             series.latest_end,
             self._clock(),
             retired=series.query not in self.definitions.active,
-            withheld=newest is not None and not any(newest.shows(part.attribute) for part in newest.parts),
+            withheld=final is not None and not any(final.shows(part.attribute) for part in final.parts),
         )
 
     def first_kind(self, series: Series) -> Windows:
@@ -204,9 +223,9 @@ class Store:
 
     def alert_counts(self, seconds: int) -> Counter[str]:
         """Return the number of alerts of each query in windows that ended in the last seconds, without baselines."""
-        since = self._clock() - seconds
+        start = self._clock() - seconds
         alerts = self._alerts.values()
-        return Counter(alert.query for alert in alerts if alert.window.end > since and not alert.baseline)
+        return Counter(alert.query for alert in alerts if alert.window.end > start and not alert.baseline)
 
     def definition(self, series: Series) -> Query:
         return self.definitions.queries[bytes.fromhex(series.digest)]
@@ -226,29 +245,38 @@ class Store:
         return by_digest[digest]
 
     def _all_series(self) -> Iterator[Series]:
-        return (series for by_digest in self._series.values() for series in by_digest.values())
+        for by_digest in self._series.values():
+            yield from by_digest.values()
 
     def _all_windows(self) -> Iterator[Windows]:
-        return (
-            windows
-            for series in self._all_series()
-            for kinds in (series.kinds, *series.groups.values())
-            for windows in kinds.values()
-        )
+        for series in self._all_series():
+            yield from series.kinds.values()
+            for kinds in series.groups.values():
+                yield from kinds.values()
 
-    def _fit(self) -> None:
-        """Drop the oldest windows and true counts until the rest fits into the memory."""
+    @contextmanager
+    def _resized(self, part: Windows | Truth) -> Iterator[None]:
+        """Count the memory of a part anew after a change, and drop the oldest data until the rest fits."""
+        self.size -= part.size
+        yield
+        self.size += part.size
+
         while self.size > self._memory:
-            windows = min((w for w in self._all_windows() if len(w.ends) > 1), key=lambda w: w.ends[0], default=None)
-            truths = (series.truth for series in self._all_series())
-            truth = min((t for t in truths if t.oldest != t.newest), key=lambda t: t.oldest or 0, default=None)
-            if truth is not None and (windows is None or (truth.oldest or 0) < windows.ends[0]):
-                self.size -= truth.size
-                truth.drop_oldest()
-                self.size += truth.size
-            elif windows is not None:
-                self.size -= windows.size
-                windows.drop_oldest()
-                self.size += windows.size
-            else:
+            oldest = self._oldest()
+            if oldest is None:
                 return
+            self.size -= oldest.size
+            oldest.drop_oldest()
+            self.size += oldest.size
+
+    def _oldest(self) -> Windows | Truth | None:
+        """Return the part with the oldest window or true counts, except the newest ones of each part."""
+        parts: list[tuple[int, Windows | Truth]] = []
+        parts += [(windows.ends[0], windows) for windows in self._all_windows() if len(windows.ends) > 1]
+        truths = [series.truth for series in self._all_series()]
+        parts += [
+            (truth.oldest, truth) for truth in truths if truth.oldest is not None and truth.oldest != truth.newest
+        ]
+
+        # At the same age the windows go first, because they come first and min takes the first.
+        return min(parts, key=itemgetter(0))[1] if parts else None
