@@ -1,6 +1,6 @@
 """The differences between two records of one query, attribute and kind of window: two windows or two groups. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -72,47 +72,64 @@ def differences(
     """
     if after.has_numbers:
         return _number_differences(before, after, family_error, names, top, apart=apart)
-    places = {value: at for at, value in enumerate(before.values)}
-    both = [at for at, value in enumerate(after.values) if value in places]
-    values = [after.values[at] for at in both]
-    earlier, later = np.array([places[value] for value in values], np.int64), np.array(both, np.int64)
+
+    # Each record lists the values in an order of its own, and a cut record lacks some.
+    places = {value: place for place, value in enumerate(before.values)}
+    common_places = [place for place, value in enumerate(after.values) if value in places]
+    values = [after.values[place] for place in common_places]
     if not (values and before.n_independent and after.n_independent):
         return Differences(LEVEL, 0, 0, [])
-    one, two = _estimate(before, size, earlier), _estimate(after, size, later)
+
+    reference = _estimate(before, size, np.array([places[value] for value in values], np.int64))
+    estimate = _estimate(after, size, np.array(common_places, np.int64))
+    # The bounds of a panel need all values. With several attributes a client may answer another one in each window.
     is_panel = not apart and after.answers in PANEL and after.attribute is None and len(values) == size
-    changes = compare(one, two, size=size, panel=is_panel, family_error=family_error)
+    changes = compare(reference, estimate, size=size, panel=is_panel, family_error=family_error)
     rows = {
         value: DifferenceRow(
             value=value,
             measure="share",
-            before=float(one.shares[at]),
-            after=float(two.shares[at]),
-            difference=float(changes.difference[at]),
-            stderr=float(changes.stderr[at]),
-            low=float(changes.low[at]),
-            high=float(changes.high[at]),
-            p_value=float(changes.p_values[at]),
-            proved=bool(changes.proved[at]),
+            before=float(reference.shares[place]),
+            after=float(estimate.shares[place]),
+            difference=float(changes.difference[place]),
+            stderr=float(changes.stderr[place]),
+            low=float(changes.low[place]),
+            high=float(changes.high[place]),
+            p_value=float(changes.p_values[place]),
+            proved=bool(changes.proved[place]),
         )
-        for at, value in enumerate(values)
+        for place, value in enumerate(values)
     }
-    common, proofs = len(rows), int(changes.proved.sum())
-    for record, key in ((before, "before"), (after, "after")):
-        for value, share in zip(record.values, record.shares[UNBIASED].tolist(), strict=True):
-            if value not in rows:
-                rows[value] = _untested(value, key, share)
+    rows |= _untested_rows(before, after, rows.keys())
+    proofs = int(changes.proved.sum())
     if names is not None:
-        return Differences(LEVEL, common, proofs, [rows[name] for name in names if name in rows])
+        return Differences(LEVEL, len(values), proofs, [rows[name] for name in names if name in rows])
+
+    # Rows at the top are partly there by luck, so their intervals are for all values of the domain.
     order = sorted(rows.values(), key=_size, reverse=True)[:top]
     level = listed_level(len(order), size)
     if level == LEVEL:
-        return Differences(level, common, proofs, order)
-    wide = compare(one, two, size=size, panel=is_panel, level=level, family_error=family_error)
-    ends = {value: (float(wide.low[at]), float(wide.high[at])) for at, value in enumerate(values)}
-    for at, row in enumerate(order):
+        return Differences(level, len(values), proofs, order)
+
+    listed = compare(reference, estimate, size=size, panel=is_panel, level=level, family_error=family_error)
+    ends = {value: (float(listed.low[place]), float(listed.high[place])) for place, value in enumerate(values)}
+    for place, row in enumerate(order):
         if row.difference is not None:
-            order[at] = replace(row, low=ends[row.value][0], high=ends[row.value][1])
-    return Differences(level, common, proofs, order)
+            low, high = ends[row.value]
+            order[place] = replace(row, low=low, high=high)
+    return Differences(level, len(values), proofs, order)
+
+
+def _untested_rows(before: Record, after: Record, tested: Container[str]) -> dict[str, DifferenceRow]:
+    """Return the rows of the values that only one of the records publishes."""
+    rows = {}
+    for value, share in zip(before.values, before.shares[UNBIASED].tolist(), strict=True):
+        if value not in tested:
+            rows[value] = _untested(value, share, None)
+    for value, share in zip(after.values, after.shares[UNBIASED].tolist(), strict=True):
+        if value not in tested:
+            rows[value] = _untested(value, None, share)
+    return rows
 
 
 def _number_differences(
@@ -128,28 +145,39 @@ def _number_differences(
 
     Each has an interval of 95% at least. Holm's procedure counts all that the query asks for.
     """
-    earlier, later = NumberAnswers(before), NumberAnswers(after)
-    one, two = earlier.numbers, later.numbers
-    if one is None or two is None or not (one.known and two.known):
+    reference_answers = NumberAnswers(before)
+    answers = NumberAnswers(after)
+    reference = reference_answers.numbers
+    numbers = answers.numbers
+    if reference is None or numbers is None or not (reference.known and numbers.known):
         return Differences(LEVEL, 0, 0, [])
-    changes = NumberDifferences(one, two, not apart and after.answers in PANEL)
-    answers = {name: _number_change(changes, name, earlier, later) for name in [*later.names, *(names or [])]}
-    tested = {name: change for name, change in answers.items() if change is not None}
-    proofs = holm(np.array([change.p_value for change in tested.values()]), len(tested), family_error).tolist()
-    rows = {
-        name: _number_row(name, None if name in later.ranges else one.scale, change, is_proved)
-        for (name, change), is_proved in zip(tested.items(), proofs, strict=True)
-    }
-    selection = [name for name in (later.names if names is None else names) if name in rows][:top]
-    return Differences(LEVEL, len(rows), sum(proofs), [rows[name] for name in selection])
+
+    changes = NumberDifferences(reference, numbers, not apart and after.answers in PANEL)
+    tested = {}
+    for name in [*answers.names, *(names or [])]:
+        change = _number_change(changes, name, reference_answers, answers)
+        if change is not None:
+            tested[name] = change
+
+    # Named answers that the query does not ask for are tests too, so they count in the procedure.
+    p_values = np.array([change.p_value for change in tested.values()])
+    proofs = holm(p_values, len(tested), family_error).tolist()
+    rows = {}
+    for (name, change), is_proved in zip(tested.items(), proofs, strict=True):
+        scale = None if name in answers.ranges else reference.scale
+        rows[name] = _number_row(name, scale, change, is_proved)
+
+    selection = [name for name in (answers.names if names is None else names) if name in rows]
+    return Differences(LEVEL, len(rows), sum(proofs), [rows[name] for name in selection[:top]])
 
 
 def _number_change(
-    changes: NumberDifferences, name: str, earlier: NumberAnswers, later: NumberAnswers
+    changes: NumberDifferences, name: str, reference: NumberAnswers, answers: NumberAnswers
 ) -> NumberDifference | None:
     """Return the change of the answer with a name, or None if there is no such answer."""
-    if name in later.ranges:
-        return _range_change(changes, name, earlier, later)
+    if name in answers.ranges:
+        return _range_change(changes, name, reference, answers)
+
     share = quantile_of(name)
     if name == MEAN:
         change = changes.mean()
@@ -159,32 +187,46 @@ def _number_change(
         change = changes.quantile(share)
     else:
         return None
-    return change if later.shows_all_bins else _as_shown(change, earlier.row(name), later.row(name))
 
-
-def _as_shown(change: NumberDifference, before: NumberRow | None, after: NumberRow | None) -> NumberDifference:
-    """Return a change from the values that both records show. They are finer than the steps that its error is from."""
-    if before is None or after is None or before.value is None or after.value is None:
+    # With more bins than steps the records show finer answers than a reader computes from the steps.
+    if answers.shows_all_bins:
         return change
-    difference = after.value - before.value
-    low, high = min(change.low, difference), max(change.high, difference)
-    return change._replace(before=before.value, after=after.value, difference=difference, low=low, high=high)
+    return _as_shown(change, reference.row(name), answers.row(name))
+
+
+def _as_shown(change: NumberDifference, reference: NumberRow | None, answer: NumberRow | None) -> NumberDifference:
+    """Return a change from the values that both records show. They are finer than the steps that its error is from."""
+    if reference is None or answer is None or reference.value is None or answer.value is None:
+        return change
+
+    # The interval is that of the steps. It grows if it would not hold the finer difference.
+    difference = answer.value - reference.value
+    return change._replace(
+        before=reference.value,
+        after=answer.value,
+        difference=difference,
+        low=min(change.low, difference),
+        high=max(change.high, difference),
+    )
 
 
 def _range_change(
-    changes: NumberDifferences, name: str, earlier: NumberAnswers, later: NumberAnswers
+    changes: NumberDifferences, name: str, reference: NumberAnswers, answers: NumberAnswers
 ) -> NumberDifference | None:
     """Return the change of a range of the query, by the shares that both records show.
 
-    An earlier record may lack the range, because the query file named it later. Then the steps of the cumulative shares
-    tell its change. They are coarser than many bins, so there is none if the range holds no whole step.
+    An earlier record may lack the range, because the query file named it later. In that case the steps of the
+    cumulative shares tell its change. They are coarser than many bins, so there is none if the range holds no whole
+    step.
     """
-    ends = later.ranges[name]
-    if earlier.ranges.get(name) == ends:
-        before, after = (each.known_range(name) for each in (earlier, later))
-        return None if before is None or after is None else changes.shares(before, after)
-    first, last = changes.after.scale.bounds(*ends)
-    return changes.range(*ends) if first < last else None
+    ends = answers.ranges[name]
+    if reference.ranges.get(name) == ends:
+        reference_share = reference.known_range(name)
+        share = answers.known_range(name)
+        return None if reference_share is None or share is None else changes.shares(reference_share, share)
+
+    start_bin, end_bin = changes.after.scale.bounds(*ends)
+    return changes.range(*ends) if start_bin < end_bin else None
 
 
 def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_proved: bool) -> DifferenceRow:
@@ -201,10 +243,19 @@ def _estimate(record: Record, size: int, places: Ints) -> Estimate:
     return replace(estimate, shares=estimate.shares[places])
 
 
-def _untested(value: str, key: str, share: float) -> DifferenceRow:
-    before, after = (share, None) if key == "before" else (None, share)
-    unknown = {"difference": None, "stderr": None, "low": None, "high": None, "p_value": None}
-    return DifferenceRow(value=value, measure="share", before=before, after=after, proved=False, **unknown)
+def _untested(value: str, reference_share: float | None, share: float | None) -> DifferenceRow:
+    return DifferenceRow(
+        value=value,
+        measure="share",
+        before=reference_share,
+        after=share,
+        difference=None,
+        stderr=None,
+        low=None,
+        high=None,
+        p_value=None,
+        proved=False,
+    )
 
 
 def _size(row: DifferenceRow) -> tuple[float, float]:

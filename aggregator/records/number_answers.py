@@ -14,7 +14,8 @@ from hubbub.http.schema import Known, read
 from oracles.numbers import LOG, Numbers, Scale
 from oracles.query.settings import quantile_name, quantile_of
 
-MEAN, GEOMETRIC_MEAN = "mean", "geometric_mean"
+MEAN = "mean"
+GEOMETRIC_MEAN = "geometric_mean"
 Measure = Annotated[
     Literal["share", "number"], {"description": "number: value, low and high are in the unit of the query"}
 ]
@@ -72,29 +73,40 @@ class NumberAnswers:
     @property
     def names(self) -> list[str]:
         """The names of all answers that the query asks for: quantiles, means and ranges."""
-        means = [MEAN, *([GEOMETRIC_MEAN] if self._fields.get("geometric_mean") else [])] if self._fields else []
+        if not self._fields:
+            return []
+
+        means = [MEAN]
+        if self._fields.get("geometric_mean"):
+            means.append(GEOMETRIC_MEAN)
         return [*map(quantile_name, self.quantiles), *means, *self.ranges]
 
     def rows(self, names: Sequence[str] | None = None) -> list[NumberRow]:
         """Return the answers with these names, by default all that the query asks for. Skip unknown names."""
-        return [row for name in (self.names if names is None else names) if (row := self.row(name)) is not None]
+        rows = map(self.row, self.names if names is None else names)
+        return [row for row in rows if row is not None]
 
     def row(self, name: str) -> NumberRow | None:
         """Return the answer with a name: a range of the query, a mean, or any quantile, such as p95 or p99.9."""
+        # A range of the query is no quantile: the query file refuses ranges with names such as p95.
         if name in self._fields.get("ranges", {}):
             row = read(RangeRow, self._fields["ranges"][name])
             return NumberRow(name=name, measure="share", value=row.share, stderr=row.stderr, low=row.low, high=row.high)
-        share = quantile_of(name)
+
         if name in (MEAN, GEOMETRIC_MEAN):
             fields = self._fields.get(name)
             return None if fields is None else _number_row(name, read(QuantityRow, fields))
+
+        share = quantile_of(name)
         return None if share is None else self.quantile(share)
 
     def quantile(self, share: float) -> NumberRow | None:
         """Return any quantile. None if the window is withheld."""
+        # A record has the quantiles of its query from all bins. The steps of `cdf` are coarser.
         fields = self._fields.get("quantiles", {}).get(repr(share))
         if fields is not None:
             return _number_row(quantile_name(share), read(QuantityRow, fields))
+
         numbers = self.numbers
         if numbers is None:
             return None

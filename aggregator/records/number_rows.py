@@ -115,10 +115,17 @@ DISTRIBUTION = documents.written(
 
 def number_fields(numbers: Numbers, domain: Domain, quantiles: tuple[float, ...], ranges: Ranges) -> dict[str, Any]:
     """Return the fields of a distribution."""
-    scale, estimate = numbers.scale, numbers.estimate
-    width = max(1, scale.bins // MOST_STEPS)
+    scale = numbers.scale
+    estimate = numbers.estimate
+
     histogram = numbers.histogram()
-    shares = (histogram.shares, histogram.stderr, histogram.low, histogram.high, histogram.consistent)
+    columns = (histogram.shares, histogram.stderr, histogram.low, histogram.high, histogram.consistent)
+    shares, stderr, low, high, consistent = all_rounded(np.stack(columns))
+
+    # A slice is a view of all bins, so a copy keeps the steps alone.
+    bins_per_step = max(1, scale.bins // MOST_STEPS)
+    steps = estimate.cumulative()[0][bins_per_step - 1 :: bins_per_step].copy()
+
     return {
         "low": scale.low,
         "high": scale.high,
@@ -132,23 +139,29 @@ def number_fields(numbers: Numbers, domain: Domain, quantiles: tuple[float, ...]
         "ranges": {name: range_fields(numbers, *ends) for name, ends in ranges},
         "histogram": {
             "edges": histogram.edges.tolist(),
-            **dict(zip(("shares", "stderr", "low", "high", NORM_SUB), all_rounded(np.stack(shares)), strict=True)),
+            "shares": shares,
+            "stderr": stderr,
+            "low": low,
+            "high": high,
+            NORM_SUB: consistent,
         },
         "levels": list(estimate.answering),
-        "cdf": all_rounded(estimate.cumulative()[0][width - 1 :: width].copy()),
+        "cdf": all_rounded(steps),
     }
 
 
 def quantity_row(quantity: Quantity, scale: Scale) -> QuantityRow:
-    value, low, high = (rounded(each, digits_of(scale)) for each in quantity)
+    digits = digits_of(scale)
+    value, low, high = (rounded(number, digits) for number in quantity)
     return QuantityRow(value=value, low=low, high=high)
 
 
 def range_fields(numbers: Numbers, start: float, end: float) -> dict[str, float | None]:
     """Return a range with the edges of its bins."""
     row = numbers.range(start, end)
-    names = ("from", "to", "share", "stderr", "low", "high")
-    return {"from": row.start, "to": row.end, **dict(zip(names[2:], map(rounded, row[2:]), strict=True))}
+    share, stderr, low, high = (rounded(number) for number in row[2:])
+    # Edges are not rounded, because a reader finds the bins by them.
+    return {"from": row.start, "to": row.end, "share": share, "stderr": stderr, "low": low, "high": high}
 
 
 def numbers_of(row: ScaleRow, n: int, n_independent: int, p: float) -> Numbers:
@@ -156,7 +169,9 @@ def numbers_of(row: ScaleRow, n: int, n_independent: int, p: float) -> Numbers:
     bins = len(row.cdf)
     tree = Tree(bins.bit_length() - 1, 2.0 * p - 1.0)
     shares: Floats = np.diff(np.array(row.cdf, np.float64), prepend=0.0)
+    # A tree of fewer bins lacks the finest levels, which come first.
     levels = tuple(row.levels[len(row.levels) - tree.levels :])
+
     oracle = Pure("haar", bins, Fraction(p), Fraction(1, 2))
     estimate = TreeEstimate(shares, n, oracle, n_independent, tree=tree, answering=levels)
     return Numbers(estimate, _scale(row.low, row.high, bins, row.scale))
@@ -170,23 +185,33 @@ def _scale(low: float, high: float, bins: int, kind: str) -> Scale:
 
 def check_fields(fields: Any) -> None:
     """Raise a ReportError unless these are the fields of a distribution."""
-    row, histogram, by_name = (
-        read(ScaleRow, fields),
-        read(HistogramRow, fields.get("histogram")),
-        read(NamedRow, fields),
-    )
-    steps, blocks = len(row.cdf), len(histogram.shares)
+    row = read(ScaleRow, fields)
+    histogram = read(HistogramRow, fields.get("histogram"))
+    by_name = read(NamedRow, fields)
+
+    # A tree has a power of two of bins, and one level for each doubling. Any other number would fail a reader later.
+    steps = len(row.cdf)
     if steps & (steps - 1) or not 1 << LEAST_BITS <= steps <= row.bins or 1 << len(row.levels) != row.bins:
         raise ReportError(f"{steps} cumulative shares of {len(row.levels)} levels do not fit {row.bins} bins")
+
+    blocks = len(histogram.shares)
     columns = (histogram.stderr, histogram.low, histogram.high, histogram.norm_sub)
     if any(len(column) != blocks for column in columns) or len(histogram.edges) != blocks + 1:
         raise ReportError("the columns of a histogram must be equally long")
+
+    # Only the constructor knows whether such a scale exists, for example that a logarithmic one begins above 0.
     try:
         Scale(row.low, row.high, row.bins, row.scale)
     except ParameterError as error:
         raise ReportError(str(error)) from error
-    for rows, kind in ((by_name.quantiles, QuantityRow), (by_name.ranges, RangeRow)):
-        if len(rows) > MOST_NAMES:
-            raise ReportError(f"a record has at most {MOST_NAMES} quantiles and as many ranges")
-        for each in rows.values():
-            read(kind, each)
+
+    _check_named(by_name.quantiles, QuantityRow)
+    _check_named(by_name.ranges, RangeRow)
+
+
+def _check_named(rows: dict[str, Any], kind: type[QuantityRow] | type[RangeRow]) -> None:
+    """Raise a ReportError unless there are few enough rows, and each is one of this kind."""
+    if len(rows) > MOST_NAMES:
+        raise ReportError(f"a record has at most {MOST_NAMES} quantiles and as many ranges")
+    for row in rows.values():
+        read(kind, row)
