@@ -31,29 +31,28 @@ def encode(record: dict[str, Any], *, pairs: bool = False) -> tuple[bytes, bool]
     data = _dump(record, pairs)
     if len(data) <= LARGEST:
         return data, False
+
+    # The list of hitters has an order of its own, so each row needs the place of its value.
     places = {value: place for place, value in enumerate(record["values"])}
     most = len(places)
-    total = record.get("weighted")
     hitters = {
         method: [(places.get(row.value, most), row) for row in rows] for method, rows in record["hitters"].items()
     }
     quality = record["quality"]
     record = {**record, "quality": {**quality, "flags": [*quality["flags"], CUT]}}
 
-    def first(count: int) -> bytes:
-        return _dump(
-            {
-                **record,
-                **{column: record[column][:count] for column in _COLUMNS},
-                "shares": {method: shares[:count] for method, shares in record["shares"].items()},
-                **({} if total is None else {"weighted": first_of_weighted(total, count)}),
-                "hitters": {m: [row for place, row in rows if place < count] for m, rows in hitters.items()},
-            },
-            pairs,
-        )
+    def data_of_first(count: int) -> bytes:
+        part = {column: record[column][:count] for column in _COLUMNS}
+        part["shares"] = {method: shares[:count] for method, shares in record["shares"].items()}
+        # A total of a query without weights lacks the member, and it must stay away.
+        if record.get("weighted") is not None:
+            part["weighted"] = first_of_weighted(record["weighted"], count)
+        part["hitters"] = {method: [row for place, row in rows if place < count] for method, rows in hitters.items()}
+        return _dump(record | part, pairs)
 
-    count = bisect_right(range(1, most), LARGEST, key=lambda count: len(first(count)))
-    return first(count), True
+    # The size grows with the number of values, so a search by halves needs 17 encodings at most.
+    count = bisect_right(range(1, most), LARGEST, key=lambda count: len(data_of_first(count)))
+    return data_of_first(count), True
 
 
 def _dump(record: dict[str, Any], pairs: bool) -> bytes:

@@ -13,7 +13,8 @@ from oracles.types import Floats
 
 DIGITS = 7
 _MOST_DIGITS = 15
-_LEAST, _MOST = 1e-15, 1e15
+_LEAST = 1e-15
+_MOST = 1e15
 _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 """Exact powers of ten. An integer divided by one of them is the nearest float to that decimal."""
 
@@ -45,14 +46,17 @@ def all_rounded(numbers: Floats) -> Floats:
     >>> all_rounded(np.array([2 / 3, -1234567.89, 0.0, math.nan]))
     array([ 6.666667e-01, -1.234568e+06,  0.000000e+00,           nan])
     """
+    # Exact powers of ten end at 22, so the fast way is right for usual sizes only. Zero has no logarithm.
     size = np.abs(numbers)
-    usual = (size > _LEAST) & (size < _MOST)
-    inputs = np.where(usual, numbers, 1.0)
+    is_usual = (size > _LEAST) & (size < _MOST)
+    inputs = np.where(is_usual, numbers, 1.0)
     places = DIGITS - 1 - np.floor(np.log10(np.abs(inputs))).astype(np.int64)
+    # A division by an exact power gives the nearest float. A product with 1e-7 would not, since 1e-7 is not exact.
     power = _POWERS[np.abs(places)]
     results = np.where(places >= 0, np.rint(inputs * power) / power, np.rint(inputs / power) * power)
-    short = np.where(usual, results, numbers)
-    unusual = ~usual & np.isfinite(numbers) & (numbers != 0.0)
-    if unusual.any():
-        short[unusual] = [float(f"{number:.{DIGITS}g}") for number in numbers[unusual].tolist()]
-    return short
+    rounded_numbers = np.where(is_usual, results, numbers)
+
+    is_unusual = ~is_usual & np.isfinite(numbers) & (numbers != 0.0)
+    if is_unusual.any():
+        rounded_numbers[is_unusual] = [float(f"{number:.{DIGITS}g}") for number in numbers[is_unusual].tolist()]
+    return rounded_numbers

@@ -55,6 +55,8 @@ def value_in_record(group: Any) -> str | None:
         return None
     if not isinstance(group, dict) or len(group) != 1:
         raise ReportError("group must be an object with one name, or null")
+
+    # The pattern of the key, because a reader who finds a group by its key must find it in the record too.
     [(name, value)] = group.items()
     if not isinstance(value, str) or not _KEY_PART.fullmatch(f"g:{name}={value}"):
         raise ReportError("a group needs a name and a value of at most 64 characters")
@@ -64,6 +66,7 @@ def value_in_record(group: Any) -> str | None:
 def weighted_field(population: PopulationShares, positions: Ints) -> dict[str, Any]:
     """Return the weighted total of the values at these positions."""
     total = population.total
+    # One call rounds all columns, since a call costs more than the numbers of a small record.
     columns = (total.stderr, total.low, total.high, *population.shares.values())
     stderr, low, high, *shares = all_rounded(np.stack([column[positions] for column in columns]))
     return {
@@ -84,6 +87,7 @@ def check_weighted(total: Any, count: int) -> None:
     """Raise a ReportError unless this is the weighted total of so many values, or None."""
     if total is None:
         return
+
     fields = by_name(total, "weighted")
     shares = by_name(fields.get("shares"), "weighted.shares")
     if UNBIASED not in shares:

@@ -42,6 +42,7 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
     if names is not None:
         level = min((names.interval_levels[place] for place in places), default=LEVEL)
         return ListedIntervals(level, record.low[places], record.high[places])
+
     size = total or record.size
     return intervals_at(record, places, LEVEL if size is None else listed_level(len(places), size))
 
@@ -62,18 +63,27 @@ def first(record: Record, count: int) -> ListedIntervals:
 def estimate_of(record: Record, size: int) -> Estimate:
     """Return the worker's estimate of the published values, of a domain with `size` values."""
     oracle = Pure(record.oracle.name, size, Fraction(record.oracle.p), Fraction(record.oracle.q))
-    lowest, highest = -oracle.q / oracle.gap, (1.0 - oracle.q) / oracle.gap  # no count is below 0 or above n
+    # No count is below 0 or above n. A share outside of these limits can come only from a malformed record.
+    lowest = -oracle.q / oracle.gap
+    highest = (1.0 - oracle.q) / oracle.gap
     shares = np.clip(record.shares[UNBIASED], lowest, highest)
     return Estimate(shares, record.n, oracle, record.n_independent, _population(record, oracle))
 
 
 def _population(record: Record, oracle: Pure) -> int | None:
     """Return how many clients an attribute's reports are a sample of (smp), from the published standard errors."""
-    shares, noise = np.clip(record.shares[UNBIASED], 0.0, 1.0), oracle.noise(record.n_independent)
+    shares = np.clip(record.shares[UNBIASED], 0.0, 1.0)
+    noise = oracle.noise(record.n_independent)
+    # The value with the largest spread shows the error of sampling best, beside the noise of the oracle.
     spread = shares * (1.0 - shares)
-    at = int(np.argmax(spread))
-    rest = record.stderr[at] ** 2 - noise.a - noise.b * shares[at]
-    if not rest > _NOISE * record.stderr[at] ** 2:
+    place = int(np.argmax(spread))
+    variance = record.stderr[place] ** 2
+    sampling_variance = variance - noise.a - noise.b * shares[place]
+    # A comparison that NaN fails: without an error in the record nothing is known of the sample.
+    if not sampling_variance > _NOISE * variance:
         return None
-    share_of_all = 1.0 / record.n_independent - rest / spread[at] if spread[at] else 0.0
-    return round(min(1.0 / share_of_all, MANY)) if share_of_all > 0.0 else MANY
+
+    if not spread[place]:
+        return MANY
+    inverse_population = 1.0 / record.n_independent - sampling_variance / spread[place]
+    return round(min(1.0 / inverse_population, MANY)) if inverse_population > 0.0 else MANY

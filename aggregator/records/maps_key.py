@@ -27,11 +27,14 @@ class MapsKey(NamedTuple):
         fields = key.removesuffix(MAPS_END).decode().split("|")
         if len(fields) != _FIELDS:
             raise ReportError(f"the key of maps needs {_FIELDS} fields, but it has {len(fields)}")
+
         query, digest, kind, *numbers = fields
         if kind not in _KINDS:
             raise ReportError("the key of maps needs a kind of window")
+        # `int` also reads signs, spaces, underscores and digits of other scripts, which no writer uses.
         if not all(text.isascii() and text.isdecimal() and len(text) <= _LONGEST for text in numbers):
             raise ReportError("the key of maps needs whole numbers")
+
         size, step, end = map(int, numbers)
         return cls(query, digest, Window(_KINDS[kind], size, step), end)
 

@@ -56,7 +56,9 @@ _CELL = np.dtype("<u4")
 def name_fields(result: NameResult) -> dict[str, Any]:
     """Return the names of a window, by falling share, and what a search of it can show."""
     names = result.names
+    # A name that no earlier window found was first seen in this one.
     end_of_first = {text: sighting.first for text, sighting in result.before.items()}
+
     return {
         "level": [rounded(name.level) for name in names],
         "values": [name.text for name in names],
@@ -77,7 +79,7 @@ def name_fields(result: NameResult) -> dict[str, Any]:
 def read_discover(fields: Any, level: Any, count: int) -> DiscoverRow:
     """Return the member `discover` of a record with so many names. Raise a ReportError if it does not fit them."""
     row = read(DiscoverRow, fields)
-    are_levels = isinstance(level, list) and all(type(each) is float and 0.0 < each < 1.0 for each in level)
+    are_levels = isinstance(level, list) and all(type(number) is float and 0.0 < number < 1.0 for number in level)
     if not are_levels or {len(level), len(row.names_n), len(row.first_seen)} != {count}:
         raise ReportError(f"a record of {count} names needs a level, a number and a time of each")
     return row
@@ -85,7 +87,9 @@ def read_discover(fields: Any, level: Any, count: int) -> DiscoverRow:
 
 def encode_maps(maps: Maps) -> bytes:
     """Return the record of the maps, from which readers answer for any string."""
-    counts = [base64.b64encode(zlib.compress(each.astype(_CELL).tobytes())).decode() for each in maps.counts]
+    # Four bytes in a fixed order for a cell: machines of either order of bytes write the same record.
+    cells = [counts.astype(_CELL).tobytes() for counts in maps.counts]
+    counts = [base64.b64encode(zlib.compress(data)).decode() for data in cells]
     return orjson.dumps({"maps": counts, "n": list(maps.answering)})
 
 
@@ -93,19 +97,23 @@ def decode_maps(value: bytes, cells: int) -> tuple[list[Ints], list[int]]:
     """Return the counts and the numbers of reports of maps of 2**cells cells. Raise a ReportError if they hold none."""
     try:
         fields = orjson.loads(value)
-        texts, answering = fields["maps"], fields["n"]
+        texts = fields["maps"]
+        answering = fields["n"]
+        # A bool is an int to isinstance, but no number of reports.
         if len(texts) != MAPS or len(answering) != MAPS or any(type(n) is not int or n < 0 for n in answering):
             raise ReportError(f"{MAPS} maps with whole numbers of reports are expected")
         counts = [_counts(text, cells) for text in texts]
     except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, zlib.error) as error:
         raise ReportError(f"the maps are unreadable: {error!r}") from error
-    if any(int(each.max()) > n for each, n in zip(counts, answering, strict=True)):
+
+    if any(int(cells_of_map.max()) > n for cells_of_map, n in zip(counts, answering, strict=True)):
         raise ReportError("a cell of a map has more reports than the map")
     return counts, answering
 
 
 def _counts(text: str, cells: int) -> Ints:
     size = _CELL.itemsize << cells
+    # One byte more than a map has shows that the data are too large. Without a limit a few bytes could fill the memory.
     expander = zlib.decompressobj()
     data = expander.decompress(base64.b64decode(text, validate=True), size + 1)
     if len(data) != size or not expander.eof:

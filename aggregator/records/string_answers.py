@@ -18,6 +18,7 @@ def maps_of(record: Record, value: bytes, query: Query) -> Maps | None:
     """Return the maps of a final from their own record. None if the query lists its values."""
     if query.strings is None or query.only_oracle is None:
         return None
+
     counts, answering = decode_maps(value, query.strings.cells)
     return Maps(query.strings, query.only_oracle, counts, answering, record.n, record.n_independent)
 
@@ -28,16 +29,19 @@ def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
     A text that no map tells apart from the listed names has NaN.
     """
     places = {name: place for place, name in enumerate(record.values)}
-    levels = record.member("level")
+    columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, record.member("level"))
     rows: dict[str, tuple[float, ...]] = {}
     for text in texts:
         name = maps.strings.coding.name(text)
-        if (place := places.get(name)) is not None:
-            columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, levels)
+        place = places.get(name)
+        # The search tells more of a listed name than the maps, so readers must not see a second estimate of it.
+        if place is not None:
             rows[name] = tuple(float(column[place]) for column in columns)
         else:
             answer = maps.ask(text, record.values)
             rows[name] = answer.share, answer.stderr, answer.low, answer.high, LEVEL
+
+    # Without texts the array has no rows, and only the shape of five columns lets it be unpacked.
     share, stderr, low, high, level = np.array(list(rows.values()), np.float64).reshape(-1, 5).T
     return replace(
         record,
