@@ -95,22 +95,23 @@ def test_a_commit_has_a_bounded_size_unless_its_files_are_generated(repository, 
     assert all(fault in message for message in messages)
 
 
-MODULE = "from aggregator.store import Store\n\n" + lines(600)
-MODULE_AFTER = MODULE.replace("aggregator.store", "aggregator.board.store.store")
+OLD_NAME = "aggregator.store"
+"""The module before its move. No module has this name now."""
+NEW_NAME = "aggregator.board.store.store"
+MODULE = f"from {OLD_NAME} import Store\n\n" + lines(600)
+MODULE_AFTER = MODULE.replace(OLD_NAME, NEW_NAME)
 ROOM = '"""The store."""\n\nfrom aggregator.board.store.store import Store\n\n__all__ = ["Store"]\n'
 LAYERS = "layers =\n    worker\n    {}\n    errors\n"
-USER = """\
-from aggregator.store import (
+USER = f"""\
+from {OLD_NAME} import (
     Entry,
     Series,
 )
 
-text = "{}"
-number = {}
+text = "{{}}"
+number = {{}}
 """
-USER_AFTER = USER.replace("aggregator.store import (", "aggregator.board.store.store import (").replace(
-    "    Entry,\n", ""
-)
+USER_AFTER = USER.replace(f"{OLD_NAME} import (", f"{NEW_NAME} import (").replace("    Entry,\n", "")
 
 
 @pytest.mark.parametrize(

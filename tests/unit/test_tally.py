@@ -233,7 +233,7 @@ def test_a_segment_is_short():
 @pytest.mark.parametrize("form", FORMS)
 @settings(EXAMPLES, max_examples=200)
 @given(position=st.integers(0, 80), byte=st.integers(0, 255), cut=st.integers(0, 3))
-@example(at=0, byte=1, cut=0)
+@example(position=0, byte=1, cut=0)
 def test_changed_bytes_are_refused_or_are_another_good_record(form, position, byte, cut):
     good_form, repeated_form = FORMS[form]
     assert repeated_form(good_form) == good_form
