@@ -10,17 +10,31 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from hubbub.definitions import formats
+from hubbub.definitions import definition_record, formats
+from hubbub.definitions.definition_record import Content, TopicRecord, UnreadableRecord
 from hubbub.definitions.editions import differs_by_edition, lines_that_keep, with_active_settings
 from hubbub.definitions.formats import Formats
-from hubbub.definitions.table import dump, query_of
+from hubbub.definitions.table import dump
 from hubbub.definitions.versions import Version, Versions
 from oracles.errors import HubbubError
-from oracles.mechanisms import EDITION
 from oracles.query import File, Query
 from oracles.query.groups import change_fault
+
+__all__ = [
+    "CORRECTION",
+    "MARGIN",
+    "Changes",
+    "DefinitionLog",
+    "Definitions",
+    "DefinitionsError",
+    "TopicRecord",
+    "UnreadableRecord",
+    "Write",
+    "changes",
+    "read",
+]
 
 MARGIN = 2
 """Seconds, in addition to the skew, between the timestamp of a version and the first reports that it applies to."""
@@ -29,39 +43,12 @@ CORRECTION = b"correction|"
 """The start of the keys of corrections of the log's time. Such records are skipped."""
 
 Write = tuple[bytes, bytes]
-_FAULTS = (
-    ValueError,
-    TypeError,
-    AttributeError,
-    LookupError,
-    ArithmeticError,
-    RecursionError,
-    HubbubError,
-    OSError,  # for a time outside of the system's calendar
-)
-"""The errors of a record that holds no definition."""
 
 
 class DefinitionsError(HubbubError):
     """A query file that would end an active query, which nobody asked to retire."""
 
     exit_code = 2
-
-
-class TopicRecord(NamedTuple):
-    """One record of the topic `queries`."""
-
-    key: bytes
-    value: bytes | None
-    timestamp: int
-    """The log time in milliseconds."""
-
-
-class UnreadableRecord(NamedTuple):
-    """A record that is skipped because it cannot be read, and the reason."""
-
-    key: bytes
-    fault: str
 
 
 @dataclass(frozen=True)
@@ -140,7 +127,7 @@ class DefinitionLog:
     def __init__(self) -> None:
         self._before = Definitions()
         """The result of the records that are no longer in `_contents`."""
-        self._contents: dict[bytes, _Content | UnreadableRecord] = {}
+        self._contents: dict[bytes, Content | UnreadableRecord] = {}
         """The content of each record by its key."""
         self.formats = Formats()
         """The formats version of the installation."""
@@ -186,7 +173,7 @@ class DefinitionLog:
         if record.value is None:
             return None
 
-        content = _read(record)
+        content = definition_record.read(record)
         self._contents[record.key] = content
         if isinstance(content, UnreadableRecord):
             return content
@@ -200,8 +187,8 @@ class DefinitionLog:
         self.formats = Formats()
         try:
             self.formats = Formats() if record.value is None else formats.read(record.value)
-        except _FAULTS as error:
-            unreadable = _unreadable(record, error)
+        except definition_record.FAULTS as error:
+            unreadable = definition_record.unreadable(record, error)
             self._contents[record.key] = unreadable
             return unreadable
         return None
@@ -230,7 +217,7 @@ class DefinitionLog:
             if not isinstance(content, UnreadableRecord):
                 self._add(content)
 
-    def _add(self, content: "_Content") -> None:
+    def _add(self, content: Content) -> None:
         """Add a version. It retires an older digest of the same name."""
         self._first_batch = content.token if self._first_batch is None else self._first_batch
         self._revision = max(self._revision, content.revision)
@@ -262,19 +249,6 @@ class DefinitionLog:
             self._active[query.name] = query.digest
         elif active == query.digest:
             self._active.pop(query.name, None)
-
-
-class _Content(NamedTuple):
-    query: Query
-    retired: bool
-    revision: int
-    token: str
-    """The token of the batch."""
-    topic_was_empty: bool
-    """Whether the writer saw an empty topic."""
-    timestamp: int
-    edition: int
-    """The edition of the writer's file."""
 
 
 def _first_pane(timestamp: int, skew: int, pane: int) -> int:
@@ -330,44 +304,3 @@ def _write(query: Query, token: str, more: Mapping[str, Any]) -> Write:
     content = {"query": query.name, "definition": dump(query), **more}
     value = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"{query.digest.hex()}|v{token}".encode(), value.encode()
-
-
-def _read(record: TopicRecord) -> _Content | UnreadableRecord:
-    """Return the content of a record, or why it cannot be read."""
-    try:
-        return _read_content(record)
-    except _FAULTS as error:
-        return _unreadable(record, error)
-
-
-def _unreadable(record: TopicRecord, error: Exception) -> UnreadableRecord:
-    return UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300])
-
-
-def _read_content(record: TopicRecord) -> _Content:
-    """Return the content of a record. If the record cannot be read, raise any error."""
-    digest_text, _, token = record.key.decode("ascii").partition("|")
-    digest = bytes.fromhex(digest_text)
-
-    content = json.loads(record.value or b"")
-    query = _query(content["query"], content["definition"], digest)
-    retired = content["retired"]
-    if not isinstance(retired, bool):
-        raise TypeError("retired must be true or false")
-    if not token.startswith("v"):
-        raise ValueError("the key does not name a version of a definition")
-
-    # Records of older releases lack these members.
-    revision = content.get("revision", 0)
-    topic_was_empty = content.get("founds", False)
-    edition = content.get("edition", EDITION)
-    if type(revision) is not int or type(edition) is not int or type(topic_was_empty) is not bool:
-        raise TypeError("revision and edition must be whole numbers, and founds true or false")
-    return _Content(query, retired, revision, token, topic_was_empty, record.timestamp, edition)
-
-
-def _query(name: str, definition: dict[str, Any], digest: bytes) -> Query:
-    query = query_of(name, definition)
-    if query.digest != digest:
-        raise ValueError(f"the definition of {name} has the digest {query.digest.hex()}, its key {digest.hex()}")
-    return query

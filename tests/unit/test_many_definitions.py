@@ -19,7 +19,7 @@ from aggregator.board.store.store import Store
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan import check
 from aggregator.process.metrics import Metrics
-from hubbub.definitions import catalog, follower
+from hubbub.definitions import definition_record, follower
 from hubbub.definitions.catalog import DefinitionLog, DefinitionsError, TopicRecord, changes, read
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
@@ -98,12 +98,12 @@ def test_records_one_by_one_give_the_same_definitions_as_all_at_once(seed):
 def test_a_record_is_read_once_however_often_the_definitions_are_used(monkeypatch):
     reads = Counter()
 
-    def count(record, before=catalog._read_content):
+    def count(record, before=definition_record._read_content):
         reads[record.key] += 1
         return before(record)
 
     messages = records(50)
-    monkeypatch.setattr(catalog, "_read_content", count)
+    monkeypatch.setattr(definition_record, "_read_content", count)
     store = Store(86_400, 1 << 30)
     for record in messages:
         store.define(*record)

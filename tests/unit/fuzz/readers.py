@@ -388,7 +388,11 @@ READERS = (
         _bytes(_definitions),
         memory=32 * MIB,
         steps=200_000,
-        through=("oracles.query.file:parse", "hubbub.definitions.formats:read"),
+        through=(
+            "oracles.query.file:parse",
+            "hubbub.definitions.formats:read",
+            "hubbub.definitions.definition_record:read",
+        ),
     ),
     Reader(
         "hubbub.definitions.formats:read",
@@ -409,7 +413,7 @@ READERS = (
             "oracles.query.settings:read_windows",
             "oracles.query.settings:read_methods",
             "oracles.query.settings:read_threshold",
-            "oracles.query.domain:read_domain",
+            "oracles.query.domain_reader:read_domain",
             "oracles.query.settings:read_quantiles",
             "oracles.query.settings:read_limits",
             "oracles.query.groups:read_groups",
