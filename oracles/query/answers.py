@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.query.domain import Domain, Ranges, Sets, ranges_of, read_domain, sets_of
+from oracles.query.domain import Domain, Ranges, Sets
+from oracles.query.domain_reader import ranges_of, read_domain, sets_of
 from oracles.query.draft import Draft
 from oracles.query.settings import Place, choice, shown, table
 from oracles.query.strings import read_discovery
