@@ -46,6 +46,7 @@ def decode(value: bytes) -> QueryStatus:
     """Return the status in these bytes. Raise a ReportError or ValueError if they hold none."""
     if len(value) > _LONGEST:
         raise ReportError(f"the status has {len(value)} bytes, but may have at most {_LONGEST}")
+    # A status of an older worker lacks `reports_since`.
     fields = orjson.loads(value)
     return read(QueryStatus, {"reports_since": None, **fields} if isinstance(fields, dict) else fields)
 
@@ -75,11 +76,15 @@ def _is_late(query: Query, status: QueryStatus | None, latest: int, now: float) 
     This is so if a report is in no final yet, if the worker closes no panes any more, or if nothing is known of it.
     A final that follows a pause of the reports has the time that any first final has.
     """
+    # A query that is over has no next final.
     expected = shortest_expected_age(query)
     if now - latest <= expected or _is_over(query, now):
         return False
+
+    # The worker writes a status when panes close, at most one in `EVERY` seconds.
     if status is None or now - status.closed_through > query.pane + query.lateness + PUBLISH_SECONDS + EVERY:
         return True
+
     since = latest if status.reports_since is None else max(latest, status.reports_since - query.pane)
     return status.newest_report is not None and status.newest_report > latest and now - since > expected
 
@@ -87,10 +92,10 @@ def _is_late(query: Query, status: QueryStatus | None, latest: int, now: float) 
 def _is_quiet(query: Query, status: QueryStatus | None, latest: int, now: float) -> bool:
     if status is None:
         return _is_over(query, now) and now - latest > shortest_expected_age(query)
-    newest = status.newest_report
-    if newest is None:
+
+    if status.newest_report is None:
         return latest <= status.closed_through  # else the status is older than the first final
-    return newest <= status.closed_through - QUIET_PANES * query.pane
+    return status.newest_report <= status.closed_through - QUIET_PANES * query.pane
 
 
 def _is_over(query: Query, now: float) -> bool:
