@@ -11,8 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from aggregator.publishing.alerts.change_test import ChangedValues
-from aggregator.publishing.alerts.change_test import changes as changes_of_shares
+from aggregator.publishing.alerts.change_proof import ChangedValues
+from aggregator.publishing.alerts.change_proof import changes as changes_of_shares
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.state import EVERYONE, State, dump, load
 from aggregator.publishing.alerts.step import Final, ShownValue
