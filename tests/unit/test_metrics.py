@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from aggregator.counting.admission.gate import Reason
 from aggregator.process.freshness import Freshness, NewestFinal
 from aggregator.process.metrics import FLAGS, KINDS, REASONS, UNKNOWN, Metrics
-from aggregator.publishing import findings
+from aggregator.publishing import flags
 from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
 from hubbub.command.metrics import registry
 from oracles.kernels import c_library
@@ -75,7 +75,7 @@ def test_series_with_known_labels_are_there_from_the_start():
 
 def test_every_label_value_in_the_code_is_known():
     assert {str(reason.value) for reason in Reason} == {*REASONS, *UNKNOWN}
-    assert set(findings._FLAGS) <= set(FLAGS)
+    assert set(flags._FLAGS) <= set(FLAGS)
 
 
 def test_a_series_that_counts_is_not_reset_by_knowing_its_query_again():

@@ -223,6 +223,12 @@ def _inflated(data: bytes) -> None:
                 continue
 
 
+def _keys_of_records() -> list[bytes]:
+    # The records are made at the first call, so that the memory of a read does not contain their making.
+    corpus.values_by_topic()
+    return corpus.record_keys()
+
+
 def _column_lists(data: bytes) -> None:
     column_lists([decoder.decode(data)])
 
@@ -329,7 +335,7 @@ READERS = (
     Reader("aggregator.publishing.alerts.state:load", corpus.alert_states, _bytes(state.load), (ReportError,)),
     Reader(
         "aggregator.reading.audit.ranges:read_final",
-        corpus.record_keys,
+        _keys_of_records,
         _bytes(lambda key: read_final(key, corpus.values_by_topic()["estimates"][0])),
         through=("aggregator.records.decoder:decode",),
     ),
