@@ -87,13 +87,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     """Serve and read until cancelled."""
-    store, events = Store(options.retention, options.memory, time.time), Events(options.trusted_proxies)
+    store = Store(options.retention, options.memory, time.time)
+    events = Events(options.trusted_proxies)
     metrics = BoardMetrics(store)
     follower = BoardFollower(kafka, store, events, metrics)
     token = secret("HUBBUB_TOKEN")
     handlers = health_handlers(follower, metrics, token, options.host)
     with_health = handlers if options.health_port is None else {}
     app = application(store, events, follower, metrics, token, options.host, with_health)
+
     limits = ConnectionLimits(each=options.connections_each, exempt=options.trusted_proxies)
     async with AsyncExitStack() as stack:
         own_port = health_port("board", handlers, options.host, options.health_port)

@@ -30,18 +30,23 @@ POLL_MS = 200
 BATCH = 256
 """Most records of one poll."""
 SLICE = 0.02
-"""Seconds of taking records. Then the event loop turns."""
+"""Seconds of taking records without a turn of the event loop."""
 FETCH = 8 * MIB
 """Bytes of a fetch, for a partition and for a broker. The broker returns at least one batch."""
-PROBE, PATIENCE = 5.0, 4.0
-"""Seconds between two checks of Kafka, and seconds to wait for an answer."""
+PROBE = 5.0
+"""Seconds between two checks of Kafka."""
+PATIENCE = 4.0
+"""Seconds to wait for the answer to a check."""
 
 
 class BoardFollower:
     """A reader that puts the records of the topics into the store and sends events to the listeners."""
 
     def __init__(self, kafka: Kafka, store: Store, listeners: Events, metrics: BoardMetrics) -> None:
-        self._kafka, self._store, self._events, self._metrics = kafka, store, listeners, metrics
+        self._kafka = kafka
+        self._store = store
+        self._events = listeners
+        self._metrics = metrics
         self._behind: dict[TopicPartition, int] = {}
         """The end offset at start, for each partition that is not read up to it yet."""
         self._started = False
@@ -62,6 +67,7 @@ class BoardFollower:
         if STATUS not in counts:
             missing = "topic %s is missing: quiet queries count as late; run `hubbub topics` and restart the board"
             log.warning(missing, self._kafka.topic(STATUS))
+
         topics = {name: range(count) for name, count in counts.items()}
         settings = {"max_partition_fetch_bytes": FETCH, "fetch_max_bytes": FETCH, "fetch_max_wait_ms": POLL_MS}
         async with open_log(self._kafka, topics, **settings) as reader:
@@ -76,8 +82,8 @@ class BoardFollower:
         definitions = [tp for tp in self._behind if tp.topic == self._kafka.topic(QUERIES)]
         while True:
             # Read definitions first, because the other records refer to them.
-            first = [tp for tp in definitions if tp in self._behind]
-            batches = await consumer.getmany(*first, timeout_ms=POLL_MS, max_records=BATCH)
+            unread = [tp for tp in definitions if tp in self._behind]
+            batches = await consumer.getmany(*unread, timeout_ms=POLL_MS, max_records=BATCH)
             for tp in sorted(batches, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
                 await self._take(tp.topic.removeprefix(self._kafka.prefix), batches[tp])
             await self._catch_up(consumer)
@@ -99,13 +105,14 @@ class BoardFollower:
             if time.monotonic() > end:
                 await asyncio.sleep(0)
                 end = time.monotonic() + SLICE
+
             self._metrics.read.labels(topic).inc()
             try:
                 self._take_one(topic, record.key, record.value, record.timestamp)
             except Exception as error:  # noqa: BLE001 - no record may end the board
                 self._metrics.unreadable.labels(topic).inc()
-                where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
-                log.warning("%s: unreadable record skipped: %r", where, error)
+                place = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+                log.warning("%s: unreadable record skipped: %r", place, error)
 
     def _take_one(self, topic: str, key: bytes, value: bytes | None, timestamp: int) -> None:
         if topic == QUERIES:
@@ -121,11 +128,14 @@ class BoardFollower:
         elif topic == ESTIMATES and is_maps(key):
             self._store.take_maps(key, value)
         elif topic == ESTIMATES:
-            if record := self._store.take_record(value):
+            record = self._store.take_record(value)
+            if record is not None:
                 state = self._store.state(self._store.series(record.query))
                 self._notify("record", {**events.notice(record), "state": state})
-        elif alert := self._store.take_alert(value):
-            self._notify("alert", members(alert))
+        else:
+            alert = self._store.take_alert(value)
+            if alert is not None:
+                self._notify("alert", members(alert))
 
     def _note_formats(self) -> None:
         """Say it if the topics have forms that this release cannot read. The board shows all others."""
@@ -147,6 +157,8 @@ class BoardFollower:
                 problem = None
             except (TimeoutError, KafkaError, OSError):
                 problem = f"Kafka at {self._kafka.servers} does not answer"
+
+            # Only a change is worth a message. An outage of hours would fill the log.
             if problem != self.problem:
                 log.warning("%s", problem or "Kafka answers again")
                 self.problem = problem
@@ -155,8 +167,10 @@ class BoardFollower:
 
     async def _beat(self) -> None:
         while True:
-            for change in self._states.changes(self._store) if self.missing is None else ():
-                self._events.send("state", change)
+            # While the board still reads old records, states change back and forth.
+            if self.missing is None:
+                for change in self._states.changes(self._store):
+                    self._events.send("state", change)
             self._events.send("beat", self.state())
             await asyncio.sleep(events.BEAT)
 
