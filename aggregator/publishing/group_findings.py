@@ -69,14 +69,14 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
             ]
 
     # Attributes that show the same groups share one sum, because adding and estimating it costs the most.
-    visible = [
+    visible_groups = [
         tuple(group for group, rows in by_group.items() if _has_values(rows[attribute]))
         for attribute in range(attributes)
     ]
-    sums = {groups: _sum(query, span, parts, groups, visible) for groups in visible}
+    sums = {groups: _sum(query, span, parts, groups, visible_groups) for groups in visible_groups}
 
     totals = []
-    for attribute, groups in enumerate(visible):
+    for attribute, groups in enumerate(visible_groups):
         reports, rows = sums[groups]
         findings = rows[attribute]
         present = tuple(group for group, n in enumerate(counts[attribute::attributes]) if n)
@@ -92,14 +92,16 @@ def _has_values(total: GroupTotal) -> bool:
 
 
 def _sum(
-    query: Query, span: Span, parts: Sequence[Snapshot], groups: GroupNumbers, visible: Sequence[GroupNumbers]
+    query: Query, span: Span, parts: Sequence[Snapshot], groups: GroupNumbers, visible_groups: Sequence[GroupNumbers]
 ) -> tuple[Snapshot, tuple[AnyFindings, ...]]:
     """Return the sum of some groups, and its findings for the attributes of which just these groups are visible."""
     if not groups:
         nothing = Snapshot(0, 0, 0, parts[0].flags, parts[0].counts)
-        return nothing, find_all(query, span, nothing, ["small"] * len(visible))
+        return nothing, find_all(query, span, nothing, ["small"] * len(visible_groups))
     total = combine(parts, groups, query.oracle.state_size)
-    return total, find_all(query, span, total, [None if each == groups else "small" for each in visible])
+    return total, find_all(
+        query, span, total, [None if own_groups == groups else "small" for own_groups in visible_groups]
+    )
 
 
 def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> PopulationShares | None:
@@ -107,15 +109,17 @@ def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> Pop
     if query.weights is None:
         return None
     weights = [0.0, *query.weights]
-    members = {group: each for group, each in findings.items() if isinstance(each, Findings) and weights[group] > 0.0}
+    members = {
+        group: member for group, member in findings.items() if isinstance(member, Findings) and weights[group] > 0.0
+    }
     if not members:
         return None
     weights = [weights[group] for group in members]
     repeats = query.repeats(span.start, span.end) > 1
-    total = weighted_total([each.estimate for each in members.values()], weights, repeats=repeats)
+    total = weighted_total([member.estimate for member in members.values()], weights, repeats=repeats)
     methods = next(iter(members.values())).by_method
     shares = {
-        method: np.average([each.by_method[method].shares for each in members.values()], axis=0, weights=weights)
+        method: np.average([member.by_method[method].shares for member in members.values()], axis=0, weights=weights)
         for method in methods
     }
     return PopulationShares(total, {**shares, UNBIASED: total.shares})

@@ -63,13 +63,15 @@ def declared(
 
 def declarations(kind: Any) -> dict[str, Declaration]:
     """Return the declarations of a class, by the names of its fields in JSON."""
-    return {_name(each): each.metadata["declaration"] for each in fields(kind) if "declaration" in each.metadata}
+    return {
+        _name(member): member.metadata["declaration"] for member in fields(kind) if "declaration" in member.metadata
+    }
 
 
 def types(kind: Any) -> dict[str, Any]:
     """Return the types of the declared fields of a class, by their names in JSON."""
     hints = get_type_hints(kind, include_extras=True)
-    return {_name(each): hints[each.name] for each in fields(kind) if "declaration" in each.metadata}
+    return {_name(member): hints[member.name] for member in fields(kind) if "declaration" in member.metadata}
 
 
 def _name(member: Field[Any]) -> str:

@@ -55,7 +55,9 @@ class Query(Settings):
     @property
     def pairs(self) -> list[list[str]]:
         """Names of the two attributes of each pair."""
-        return [[self.attributes[place].name for place in each.pair] for each in self.attributes if each.pair]
+        return [
+            [self.attributes[place].name for place in attribute.pair] for attribute in self.attributes if attribute.pair
+        ]
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -127,7 +129,7 @@ class Query(Settings):
         """Number of different answers, K, of a client that answers for life. One for each attribute, None for rsfd."""
         if self.only_oracle is not None:
             return self.only_oracle.classes
-        return None if self.oracle.life is None else {name: each.classes for name, each in self._encoders.items()}
+        return None if self.oracle.life is None else {name: encoder.classes for name, encoder in self._encoders.items()}
 
     @property
     def buckets(self) -> int | dict[str, int] | None:
@@ -142,21 +144,22 @@ class Query(Settings):
         """The t of the clients' tables, by attribute if there are several. None if no answer comes from a table."""
         if self.only_oracle is not None:
             return self.only_oracle.table
-        return {name: t for name, each in self._encoders.items() if (t := each.table) is not None} or None
+        tables = {name: encoder.table for name, encoder in self._encoders.items() if encoder.table is not None}
+        return tables or None
 
     @property
     def thresholds(self) -> dict[str, str] | dict[str, dict[str, str]]:
         """Integers that a client compares with random ones, in decimal. By attribute if there are several."""
         if self.only_oracle is not None:
             return self.only_oracle.thresholds
-        return {name: each.thresholds for name, each in self._encoders.items()}
+        return {name: encoder.thresholds for name, encoder in self._encoders.items()}
 
     @property
     def edges(self) -> list[float] | dict[str, list[float]] | None:
         """Edges of the bins of numbers, by attribute if there are several. None if no answer is a number."""
         if self.domain is not None:
             return None if self.domain.scale is None else self.domain.scale.edges.tolist()
-        scales = ((each.name, each.domain.scale) for each in self.attributes)
+        scales = ((attribute.name, attribute.domain.scale) for attribute in self.attributes)
         return {name: scale.edges.tolist() for name, scale in scales if scale is not None} or None
 
     @property

@@ -233,9 +233,10 @@ class Queries(TableAnswer):
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         del parameters, name
         active = store.definitions.active
-        series = [store.series(each) for each in store.names]
+        series = [store.series(name) for name in store.names]
         return cls(
             queries=[
-                QueryRow.of(store, each, store.definition(each), retired=each.query not in active) for each in series
+                QueryRow.of(store, own_series, store.definition(own_series), retired=own_series.query not in active)
+                for own_series in series
             ]
         )

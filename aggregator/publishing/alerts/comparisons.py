@@ -118,9 +118,9 @@ def comparisons(
             if part is None or not part.counts_for_changes:
                 continue
             usable = [
-                (place, each)
-                for place, each in earlier
-                if each is not None and each.counts_for_changes and each.groups == part.groups
+                (place, earlier_part)
+                for place, earlier_part in earlier
+                if earlier_part is not None and earlier_part.counts_for_changes and earlier_part.groups == part.groups
             ]
             if not usable:
                 continue
@@ -137,7 +137,7 @@ def _comparison(
     earlier: Sequence[tuple[Place, Part]],
 ) -> StretchPair:
     length = window.size * (1 if blocks.is_panel(query) else span.scale)
-    total = reduce(add, (each for _, each in earlier))
+    total = reduce(add, (earlier_part for _, earlier_part in earlier))
     return StretchPair(
         span.scale,
         _estimate(oracle, total.counts, total.n, total.n_independent),
