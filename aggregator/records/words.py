@@ -1,4 +1,4 @@
-"""The texts of flags."""
+"""The texts of flags and alerts."""
 
 from aggregator.records.subject import PARTIAL_GROUPS
 
@@ -17,3 +17,19 @@ FLAGS = {
     PARTIAL_GROUPS: "lacks groups with fewer reports than the query's crowd",
 }
 """The other flags of records, in words."""
+VERBS = {
+    "enter": "is now proved {}:",
+    "leave": "is no longer proved {}:",
+    "surge": "has risen to",
+    "fade": "has fallen to",
+}
+"""The verb of an alert by its kind. The proof replaces the braces."""
+PLURAL_VERBS = {
+    "enter": "are now proved {}",
+    "leave": "are no longer proved {}",
+    "surge": "have risen",
+    "fade": "have fallen",
+}
+FIRST_PROOF = "was found for the first time:"
+"""The verb of the first proof of an unknown string."""
+PLURAL_FIRST_PROOF = "were found for the first time"

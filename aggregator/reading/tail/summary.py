@@ -13,7 +13,7 @@ from aggregator.records.name_list import NameList, names_of
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow
-from aggregator.records.words import FLAGS, WITHHELD
+from aggregator.records.words import FIRST_PROOF, FLAGS, PLURAL_FIRST_PROOF, PLURAL_VERBS, VERBS, WITHHELD
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 from oracles.query.settings import Window
@@ -22,20 +22,6 @@ VALUES = 200
 """Maximum number of values of a summary."""
 NAME = 64
 """Maximum number of characters in the name of a query or attribute."""
-_VERBS = {
-    "enter": "is now proved {}:",
-    "leave": "is no longer proved {}:",
-    "surge": "has risen to",
-    "fade": "has fallen to",
-}
-_PLURAL_VERBS = {
-    "enter": "are now proved {}",
-    "leave": "are no longer proved {}",
-    "surge": "have risen",
-    "fade": "have fallen",
-}
-_FOUND = "was found for the first time:"
-_PLURAL_FOUND = "were found for the first time"
 
 
 @dataclass(frozen=True)
@@ -263,7 +249,7 @@ class Notice:
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {self.row.text(self.before)}"
-        verb = _FOUND if self.is_name else _VERBS[self.kind].format(self.proof)
+        verb = FIRST_PROOF if self.is_name else VERBS[self.kind].format(self.proof)
         return f"{self.row.name} {verb} {self.row}{before}{self.over}"
 
 
@@ -297,7 +283,7 @@ def _change_text(ranking: Sequence[Notice], top: int) -> str:
     if len(ranking) == 1:
         return str(notice)
 
-    verb = _PLURAL_FOUND if notice.is_name else _PLURAL_VERBS[notice.kind].format(notice.proof)
+    verb = PLURAL_FIRST_PROOF if notice.is_name else PLURAL_VERBS[notice.kind].format(notice.proof)
     values = [f"{notice.row.name} {notice.row}" for notice in ranking]
     return f"{_plural(len(ranking), notice.thing)} {verb}: {_list_text(values, top)}"
 
