@@ -100,7 +100,7 @@ def test_a_cluster_that_lists_no_broker_is_asked_again_and_is_an_error_in_the_en
         return {**await describe_cluster(admin), **({"brokers": []} if len(requests) <= looks else {})}
 
     monkeypatch.setattr(topics.AIOKafkaAdminClient, "describe_cluster", nobody)
-    monkeypatch.setattr(topics, "SETTLE", topics.SETTLE if looks == 2 else 0.5)
+    monkeypatch.setattr(topics, "SETTLE", topics.SETTLE if looks == 2 else patience(1.0))
     assert topics.main(arguments(target)) == (0 if looks == 2 else 3)
     assert len(requests) > 2
     assert ("lists no active broker" in capsys.readouterr().err) == (looks != 2)
