@@ -42,6 +42,7 @@ def accepts(reader, data, folder):
 
 
 def memory(reader, data, folder):
+    accepts(reader, data, folder)  # a first call also fills caches of the process, which are no part of a read
     tracemalloc.start()
     try:
         accepts(reader, data, folder)
