@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import sys
 import time
 from contextlib import AsyncExitStack
@@ -19,6 +18,7 @@ from hubbub.command.options import (
     add_address,
     add_health_port,
     add_kafka,
+    add_option,
     duration,
     duration_text,
     parsed,
@@ -64,22 +64,41 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_kafka(parser)
     add_address(parser, 8803, "the page and the API")
     add_health_port(parser)
-    retention_help = f"how long to keep windows (HUBBUB_RETENTION; default: {duration_text(RETENTION)})"
-    retention = os.environ.get("HUBBUB_RETENTION") or RETENTION
-    parser.add_argument("--retention", type=duration, default=retention, metavar="TIME", help=retention_help)
-    memory_help = "memory for windows and true counts; the oldest are dropped"
-    memory_help += f" (HUBBUB_BOARD_MEMORY; default: {size_text(MEMORY)})"
-    memory = os.environ.get("HUBBUB_BOARD_MEMORY") or MEMORY
-    parser.add_argument("--memory", type=size, default=memory, metavar="SIZE", help=memory_help)
-    each = os.environ.get("HUBBUB_BOARD_CONNECTIONS_EACH") or str(EACH)
-    each_help = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64"
-    each_help += f" (HUBBUB_BOARD_CONNECTIONS_EACH; default: {EACH})"
-    parser.add_argument("--connections-each", type=whole(1, 60_000), default=each, metavar="N", help=each_help)
-    proxies = os.environ.get("HUBBUB_BOARD_TRUSTED_PROXIES") or ""
-    proxies_help = "networks of proxies, whose connections and event streams have no limit of their own"
-    proxies_help += " (HUBBUB_BOARD_TRUSTED_PROXIES)"
-    parser.add_argument(
-        "--trusted-proxies", type=parsed(networks), default=proxies, metavar="CIDR,...", help=proxies_help
+    add_option(
+        parser,
+        "HUBBUB_RETENTION",
+        "--retention",
+        "how long to keep windows",
+        default=duration_text(RETENTION),
+        type=duration,
+        metavar="TIME",
+    )
+    add_option(
+        parser,
+        "HUBBUB_BOARD_MEMORY",
+        "--memory",
+        "memory for windows and true counts; the oldest are dropped",
+        default=size_text(MEMORY),
+        type=size,
+        metavar="SIZE",
+    )
+    add_option(
+        parser,
+        "HUBBUB_BOARD_CONNECTIONS_EACH",
+        "--connections-each",
+        "limit of open connections of one address, which is an IPv4 address or an IPv6 /64",
+        default=str(EACH),
+        type=whole(1, 60_000),
+        metavar="N",
+    )
+    add_option(
+        parser,
+        "HUBBUB_BOARD_TRUSTED_PROXIES",
+        "--trusted-proxies",
+        "networks of proxies, whose connections and event streams have no limit of their own",
+        default="",
+        type=parsed(networks),
+        metavar="CIDR,...",
     )
     logs.add_options(parser)
     return parser.parse_args(arguments)

@@ -29,7 +29,7 @@ from aggregator.topics.layout import (
     refusals,
 )
 from aggregator.topics.sizes import Sizes, sizes
-from hubbub.command.options import add_kafka, add_max_frame, parser_of, run, whole
+from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of, run, whole
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.settings import QUERIES, REPORTS, WORKER, Kafka
@@ -96,15 +96,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     raising = "raise the formats version to that of this release, while no worker runs"
     parser.add_argument("--raise-formats", action="store_true", help=raising)
-    stop_help = (
-        "command that stops all workers if --raise-formats needs it; it runs without a shell (HUBBUB_STOP_WORKERS)"
-    )
-    stop = os.environ.get("HUBBUB_STOP_WORKERS") or None
-    parser.add_argument("--stop-workers", type=stop_workers, default=stop, metavar="COMMAND", help=stop_help)
-
-    hint = os.environ.get("HUBBUB_STOP_HINT", "")
-    hint_help = "how people stop all workers here, for the message about running workers (HUBBUB_STOP_HINT)"
-    parser.add_argument("--stop-hint", default=hint, metavar="TEXT", help=hint_help)
+    stopping = "command that stops all workers if --raise-formats needs it; it runs without a shell"
+    add_option(parser, "HUBBUB_STOP_WORKERS", "--stop-workers", stopping, type=stop_workers, metavar="COMMAND")
+    hint = "how people stop all workers here, for the message about running workers"
+    add_option(parser, "HUBBUB_STOP_HINT", "--stop-hint", hint, default="", metavar="TEXT")
 
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
     return parser.parse_args(arguments)

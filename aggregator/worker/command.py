@@ -18,10 +18,11 @@ from hubbub.command import logs
 from hubbub.command.exit import exit_process, until_asked
 from hubbub.command.options import (
     add_address,
+    add_flag,
     add_kafka,
     add_max_frame,
+    add_option,
     add_queries,
-    flag,
     parsed,
     parser_of,
     rate,
@@ -66,30 +67,41 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_queries(parser)
     add_address(parser, 8801, "/metrics, /healthz and /readyz")
 
-    budget = os.environ.get("HUBBUB_CHECKPOINT_BYTES_PER_S") or BYTES_PER_S
-    rate_help = "maximum bytes of checkpoints per second; large ones are written less often"
-    rate_help += f" (HUBBUB_CHECKPOINT_BYTES_PER_S; default: {size_text(BYTES_PER_S)})"
-    parser.add_argument("--checkpoint-bytes-per-s", type=size, default=budget, metavar="SIZE", help=rate_help)
-
+    add_option(
+        parser,
+        "HUBBUB_CHECKPOINT_BYTES_PER_S",
+        "--checkpoint-bytes-per-s",
+        "maximum bytes of checkpoints per second; large ones are written less often",
+        default=size_text(BYTES_PER_S),
+        type=size,
+        metavar="SIZE",
+    )
     add_max_frame(parser)
-
-    patience = os.environ.get("HUBBUB_UPGRADE_PATIENCE") or f"{PATIENCE:.0f}"
-    patience_help = "seconds to wait for the formats version, and for workers of older releases to stop; max: for ever"
-    patience_help += f" (HUBBUB_UPGRADE_PATIENCE; default: {PATIENCE:.0f})"
-    parser.add_argument("--upgrade-patience", type=rate, default=patience, metavar="S", help=patience_help)
+    add_option(
+        parser,
+        "HUBBUB_UPGRADE_PATIENCE",
+        "--upgrade-patience",
+        "seconds to wait for the formats version, and for workers of older releases to stop; max: for ever",
+        default=f"{PATIENCE:.0f}",
+        type=rate,
+        metavar="S",
+    )
 
     names = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
     retire_help = "query to retire, which the file does not have any more; may be repeated (HUBBUB_RETIRE=a,b)"
     parser.add_argument("--retire", action="append", metavar="NAME", help=retire_help)
 
-    name_help = "name of this worker in its group; a process that comes back under it gets its partitions at once"
-    name_help += " (HUBBUB_INSTANCE; default: none)"
-    name = os.environ.get("HUBBUB_INSTANCE") or None
-    parser.add_argument("--instance", type=parsed(parse_instance), default=name, metavar="NAME", help=name_help)
-
-    leave_help = "give the name up at SIGTERM and Ctrl-C, so that others take over at once (HUBBUB_LEAVE=1)"
-    parser.add_argument("--leave", action="store_true", default=flag(parser, "HUBBUB_LEAVE"), help=leave_help)
-
+    add_option(
+        parser,
+        "HUBBUB_INSTANCE",
+        "--instance",
+        "name of this worker in its group; a process that comes back under it gets its partitions at once",
+        note="default: none",
+        type=parsed(parse_instance),
+        metavar="NAME",
+    )
+    leaving = "give the name up at SIGTERM and Ctrl-C, so that others take over at once"
+    add_flag(parser, "HUBBUB_LEAVE", "--leave", leaving)
     logs.add_options(parser)
     options = parser.parse_args(arguments)
     # An empty HUBBUB_RETIRE is a list of one empty name.

@@ -3,14 +3,13 @@
 import argparse
 import logging
 import math
-import os
 import sys
 from collections.abc import Hashable
 from datetime import UTC, datetime
 
 import orjson
 
-from hubbub.command.options import one_of
+from hubbub.command.options import add_option, one_of
 
 OURS = ("aggregator", "hubbub", "oracles", "producers")
 _KNOWN = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "data"}
@@ -94,10 +93,11 @@ def _message(record: logging.LogRecord) -> Hashable:
     return record.name, record.levelno, record.getMessage(), kind, str(_extra(record))
 
 
-def configure(form: str, level: str) -> None:
-    """Write logs to the standard error, and only the warnings of libraries."""
+def configure(form: str | None, level: str) -> None:
+    """Write logs to the standard error, and only the warnings of libraries. Without a form a terminal decides it."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if form == "json" else Console())
+    is_console = form == "console" or (form is None and sys.stderr.isatty())
+    handler.setFormatter(Console() if is_console else Json())
     handler.addFilter(Repeats())
     root = logging.getLogger()
     root.handlers = [handler]
@@ -116,10 +116,7 @@ def terse() -> None:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for `configure`."""
-    form = os.environ.get("HUBBUB_LOG") or ("console" if sys.stderr.isatty() else "json")
-    form_help = "format of the log: json or console (HUBBUB_LOG)"
-    parser.add_argument("--log", type=one_of("json", "console"), default=form, help=form_help)
-    level = os.environ.get("HUBBUB_LOG_LEVEL") or "info"
-    purpose = "least level of the log: debug, info, warning or error (HUBBUB_LOG_LEVEL; default: info)"
+    add_option(parser, "HUBBUB_LOG", "--log", "format of the log: json or console", type=one_of("json", "console"))
     levels = one_of("debug", "info", "warning", "error")
-    parser.add_argument("--log-level", type=levels, default=level, help=purpose)
+    level = "least level of the log: debug, info, warning or error"
+    add_option(parser, "HUBBUB_LOG_LEVEL", "--log-level", level, default="info", type=levels)

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hubbub.kafka.rights import access_refusal, hint
 from hubbub.kafka.settings import PREFIX, SECURITY, SERVERS, parse_prefix, parse_servers
@@ -21,6 +21,7 @@ LARGEST_FRAME = 64 * MIB
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _FLAGS = {"": False, "0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}
 _WHOLE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?")
+_FREE_PORT = "0: any free port, which is printed"
 _Read = TypeVar("_Read")
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([KMGTP]iB|B)?")
 
@@ -132,11 +133,50 @@ def parser_of(command: str, description: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(prog=f"hubbub {command}", description=description, formatter_class=raw)
 
 
+def add_option(
+    parser: argparse.ArgumentParser,
+    variable: str,
+    name: str,
+    meaning: str,
+    *,
+    default: str | None = None,
+    note: str = "",
+    may_be_file: bool = False,
+    **more: Any,
+) -> None:
+    """Add an option with its environment variable. An empty variable counts as unset.
+
+    The help ends with the variable, the default and the note. `default` and the variable are parsed like an option.
+    `may_be_file` allows the name of the variable to end in _FILE, as names of mounted secrets do.
+    """
+    variables = (variable, f"{variable}_FILE") if may_be_file else (variable,)
+    values = {key: os.environ[key] for key in variables if os.environ.get(key)}
+    if len(values) > 1:
+        parser.error(f"{' and '.join(values)} are both set: remove one")
+
+    notes = [variable]
+    if default:
+        notes.append(f"default: {default}")
+    if note:
+        notes.append(note)
+    value = next(iter(values.values()), default)
+    parser.add_argument(name, default=value, help=f"{meaning} ({'; '.join(notes)})", **more)
+
+
+def add_flag(parser: argparse.ArgumentParser, variable: str, name: str, meaning: str) -> None:
+    """Add an option without a value, and its environment variable, which is 1 or 0."""
+    text = os.environ.get(variable, "").lower()
+    if text not in _FLAGS:
+        parser.error(f"{variable} must be 1 or 0, got {text!r}")
+    parser.add_argument(name, action="store_true", default=_FLAGS[text], help=f"{meaning} ({variable}=1)")
+
+
 def add_kafka(parser: argparse.ArgumentParser, *, embedded: bool = False) -> None:
     """Add the options of Kafka's address. `embedded` adds the option for the kind of broker."""
-    servers = os.environ.get("HUBBUB_KAFKA") or SERVERS
-    address = f"brokers of Kafka (HUBBUB_KAFKA; default: {SERVERS})"
-    parser.add_argument("--kafka", type=parsed(parse_servers), default=servers, metavar="HOST:PORT", help=address)
+    address_type = parsed(parse_servers)
+    add_option(
+        parser, "HUBBUB_KAFKA", "--kafka", "brokers of Kafka", default=SERVERS, type=address_type, metavar="HOST:PORT"
+    )
 
     # An empty prefix is a choice, unlike an empty address.
     prefix = os.environ.get("HUBBUB_PREFIX", PREFIX)
@@ -144,48 +184,45 @@ def add_kafka(parser: argparse.ArgumentParser, *, embedded: bool = False) -> Non
     parser.add_argument("--prefix", type=parsed(parse_prefix), default=prefix, metavar="P", help=naming)
 
     if embedded:
-        tansu = "use the embedded broker, Tansu (HUBBUB_EMBEDDED=1)"
-        default = flag(parser, "HUBBUB_EMBEDDED")
-        parser.add_argument("--embedded", action="store_true", default=default, help=tansu)
-
-
-def flag(parser: argparse.ArgumentParser, name: str) -> bool:
-    """Return the value of a variable of the environment that is 1 or 0, or absent."""
-    text = os.environ.get(name, "").lower()
-    if text not in _FLAGS:
-        parser.error(f"{name} must be 1 or 0, got {text!r}")
-    return _FLAGS[text]
+        add_flag(parser, "HUBBUB_EMBEDDED", "--embedded", "use the embedded broker, Tansu")
 
 
 def add_queries(parser: argparse.ArgumentParser) -> None:
-    path = os.environ.get("HUBBUB_QUERIES") or "hubbub.toml"
-    purpose = "query file (HUBBUB_QUERIES; default: hubbub.toml)"
-    parser.add_argument("--queries", default=path, metavar="FILE", help=purpose)
+    add_option(parser, "HUBBUB_QUERIES", "--queries", "query file", default="hubbub.toml", metavar="FILE")
 
 
 def add_address(parser: argparse.ArgumentParser, default: int, of: str) -> None:
     """Add the options of the address on which a command serves HTTP."""
     # Other machines reach a server only if the operator says so.
-    host = os.environ.get("HUBBUB_HOST") or "127.0.0.1"
-    parser.add_argument("--host", default=host, metavar="H", help=f"host of {of} (HUBBUB_HOST; default: 127.0.0.1)")
-
-    number = os.environ.get("HUBBUB_PORT") or str(default)
-    purpose = f"port of {of} (HUBBUB_PORT; default: {default}; 0: any free port, which is printed)"
-    parser.add_argument("--port", type=port, default=number, metavar="N", help=purpose)
+    add_option(parser, "HUBBUB_HOST", "--host", f"host of {of}", default="127.0.0.1", metavar="H")
+    add_option(
+        parser,
+        "HUBBUB_PORT",
+        "--port",
+        f"port of {of}",
+        default=str(default),
+        note=_FREE_PORT,
+        type=port,
+        metavar="N",
+    )
 
 
 def add_health_port(parser: argparse.ArgumentParser) -> None:
     """Add the option that takes health and metrics from the port of strangers."""
-    purpose = "port of /healthz, /readyz and /metrics, in plain HTTP; without it --port serves them"
-    purpose += " (HUBBUB_HEALTH_PORT; 0: any free port, which is printed)"
-    number = os.environ.get("HUBBUB_HEALTH_PORT") or None
-    parser.add_argument("--health-port", type=port, default=number, metavar="N", help=purpose)
+    meaning = "port of /healthz, /readyz and /metrics, in plain HTTP; without it --port serves them"
+    add_option(parser, "HUBBUB_HEALTH_PORT", "--health-port", meaning, note=_FREE_PORT, type=port, metavar="N")
 
 
 def add_max_frame(parser: argparse.ArgumentParser) -> None:
-    largest = os.environ.get("HUBBUB_MAX_FRAME") or str(MAX_FRAME)
-    most = f"maximum size of a frame (HUBBUB_MAX_FRAME; default: {size_text(MAX_FRAME)})"
-    parser.add_argument("--max-frame", type=frame_size, default=largest, metavar="SIZE", help=most)
+    add_option(
+        parser,
+        "HUBBUB_MAX_FRAME",
+        "--max-frame",
+        "maximum size of a frame",
+        default=size_text(MAX_FRAME),
+        type=frame_size,
+        metavar="SIZE",
+    )
 
 
 def frame_size(text: str) -> int:

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import ctypes
 import gc
-import os
 import signal
 import sys
 from contextlib import AsyncExitStack, suppress
@@ -20,6 +19,7 @@ from hubbub.command.options import (
     add_health_port,
     add_kafka,
     add_max_frame,
+    add_option,
     add_queries,
     parsed,
     parser_of,
@@ -135,13 +135,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def _add(parser: argparse.ArgumentParser, name: str, meaning: str, default: str | None = None, **more: Any) -> None:
-    """Add an option with its environment variable, whose name may end in _FILE."""
+    """Add an option of the gateway alone. Its variable has the same name, and may end in _FILE."""
     variable = f"HUBBUB_GATEWAY_{name.upper().replace('-', '_')}"
-    values = {key: os.environ[key] for key in (variable, f"{variable}_FILE") if os.environ.get(key)}
-    if len(values) > 1:
-        parser.error(f"{' and '.join(values)} are both set: remove one")
-    text = f"{meaning} ({variable}{f'; default: {default}' if default else ''})"
-    parser.add_argument(f"--{name}", default=next(iter(values.values()), default), help=text, **more)
+    add_option(parser, variable, f"--{name}", meaning, default=default, may_be_file=True, **more)
 
 
 async def _run(kafka: Kafka, options: argparse.Namespace) -> int:

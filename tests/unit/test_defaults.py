@@ -78,7 +78,7 @@ def test_a_changed_default_shows_wherever_it_is_stated(tmp_path):
 
 
 def test_the_pages_state_the_defaults_of_the_code():
-    board, worker = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("board.md", "worker.md"))
-    assert f"| {duration_text(RETENTION)} |" in board
-    assert f"| {size_text(MEMORY)} |" in board
+    options, worker = ((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("options.md", "worker.md"))
+    assert f"| `HUBBUB_RETENTION` | {duration_text(RETENTION)} |" in options
+    assert f"| `HUBBUB_BOARD_MEMORY` | {size_text(MEMORY)} |" in options
     assert f"every {INTERVAL:g} s." in worker
