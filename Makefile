@@ -18,7 +18,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages format chart lock sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -204,6 +204,11 @@ pages: .venv/.test ## write what is generated in docs: the options, the keys of 
 	$(BIN)/python docs/marks.py
 	$(BIN)/python docs/start.py
 	$(BIN)/python docs/alternatives.py
+
+generate: pages chart ## write all that programs write: pages, schemas, vectors, dashboards
+	$(BIN)/python tests/vectors/make.py
+	$(BIN)/python tests/vectors/records.py
+	$(BIN)/python deploy/grafana/dashboards.py
 
 # Pinned with their hashes: what the image holds, what tests and CI run with, and what builds the wheel.
 lock: .venv/.lint ## pin what pyproject.toml asks for anew

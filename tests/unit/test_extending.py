@@ -1,98 +1,40 @@
-"""An oracle, a method, a metric and a route, added to a copy of the tree by the steps of CONTRIBUTING alone."""
+"""Each recipe of CONTRIBUTING adds its example to a copy of the tree by its blocks alone, and the example works."""
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-from textwrap import dedent, indent
 
 import pytest
 
 from tests.queries import make_text
+from tests.recipes import changed, copy_tree, files, run, run_tests
 
-ROOT = Path(__file__).parents[2]
-PARTS = ("oracles", "hubbub", "aggregator", "producers", "tests", "docs", "pyproject.toml")
+MOST_FILES = {
+    "Adding an oracle": 3,
+    "Adding a method": 1,
+    "Adding a metric": 2,
+    "Adding an endpoint": 3,
+}
+"""The most files that people write for each example. Files that a program writes do not count."""
 QUERIES = make_text("toys", domain=20, oracle="toy", budget=100.0, methods=["halved", "norm_sub"], fallback="halved")
-
-
-def section(title):
-    """The code blocks under a heading of CONTRIBUTING, in order."""
-    (text,) = re.findall(
-        rf"^## {title}\n(.*?)(?=^## |\Z)", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE
-    )
-    return [dedent(block) for block in re.findall(r"^ *```\w+\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
-
-
-def insert(path, mark, line):
-    text = path.read_text()
-    assert text.count(mark) == 1, (path, mark)
-    path.write_text(text.replace(mark, line + mark))
-
-
-def append(path, text):
-    with path.open("a") as file:
-        file.write(f"\n\n{text}")
-
-
-def add_oracle(tree):
-    mechanisms = tree / "oracles" / "mechanisms"
-    (module,) = section("Adding an oracle")
-    (mechanisms / "toy.py").write_text(module)
-    insert(mechanisms / "__init__.py", "from oracles.types", "from oracles.mechanisms.toy import Toy\n")
-    insert(mechanisms / "__init__.py", '    "ss": Ss,\n', '    "toy": Toy,\n')
-
-
-def add_method(tree):
-    (row,) = section("Adding a method")
-    insert(tree / "oracles" / "consistency" / "table.py", '    Method("zero"', f"    {row.strip()},\n")
-
-
-def add_metric(tree):
-    line, row = section("Adding a metric")
-    insert(tree / "aggregator" / "process" / "metrics.py", "    lag_records = ", indent(line, " " * 4))
-    insert(tree / "docs" / "metrics.md", "| `hubbub_lost_records_total`", row)
-
-
-def add_route(tree):
-    answer, row, page = section("Adding an endpoint")
-    append(tree / "aggregator" / "board" / "answers" / "query_list.py", answer)
-    insert(
-        tree / "aggregator" / "board" / "server" / "route.py",
-        '    Route(\n        PREFIX + "/alerts"',
-        f"    {row.strip()},\n",
-    )
-    append(tree / "docs" / "board-api.md", page)
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tree")
-    for part in PARTS:
-        copy = shutil.copy if (ROOT / part).is_file() else shutil.copytree
-        copy(ROOT / part, folder / part)
-    for add in (add_oracle, add_method, add_metric, add_route):
-        add(folder)
+    folder = copy_tree(tmp_path_factory.mktemp("tree"), *MOST_FILES)
     (folder / "hubbub.toml").write_text(QUERIES)
     return folder
 
 
-def run(tree, *command):
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    process = subprocess.run(
-        [sys.executable, *command], cwd=tree, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
+@pytest.mark.parametrize("title", MOST_FILES)
+def test_a_recipe_needs_few_files(title):
+    assert 1 <= len(files(title)) <= MOST_FILES[title]
 
 
-def run_tests(tree, files, *options):
-    """Run unit tests in the copy, and return how many passed."""
-    output = run(tree, "-m", "pytest", "-p", "no:cacheprovider", *options, *(f"tests/unit/{file}" for file in files))
-    assert "failed" not in output
-    return int(re.search(r"(\d+) passed", output)[1])
+def test_a_diff_changes_the_lines_that_a_file_has_once():
+    assert changed("a\nb\nc\n", " a\n-b\n+B\n@@\n+x\n c\n") == "a\nB\nx\nc\n"
+    with pytest.raises(AssertionError, match="once"):
+        changed("a\nb\na\n", "+x\n a\n")
+    with pytest.raises(AssertionError, match="once"):
+        changed("aa\n", "+x\n a b\n")
 
 
 CHECK = """

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")]
 ROOMS = ("aggregator", "oracles", "producers", "hubbub", "benchmarks", "deploy", "docs", "helm", "tests")
 WORD = re.compile(rf"(?<![\w/.-])(?:{'|'.join(ROOMS)})/[\w./-]*\w")
+FENCE = re.compile(r"^ *```.*", re.MULTILINE)
 PLACEHOLDER = re.compile(r"\b(NAME|VERSION)\b|^deploy/secrets\b")
 """Paths of a reader, such as the file of a new oracle, a later version, or the operator's own secrets."""
 
@@ -26,7 +27,9 @@ PRODUCT = {
 
 
 def named(page):
-    return sorted({word for word in WORD.findall(page.read_text(encoding="utf-8")) if not PLACEHOLDER.search(word)})
+    """Return the paths in the text of a page. The heading of a code block may name a new file."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return sorted({word for word in WORD.findall(text) if not PLACEHOLDER.search(word)})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
