@@ -11,10 +11,14 @@ MOST_FILES = {
     "Adding an oracle": 3,
     "Adding a method": 1,
     "Adding a metric": 2,
+    "Adding an option": 2,
+    "Adding a key of the query file": 3,
     "Adding an endpoint": 3,
 }
 """The most files that people write for each example. Files that a program writes do not count."""
-QUERIES = make_text("toys", domain=20, oracle="toy", budget=100.0, methods=["halved", "norm_sub"], fallback="halved")
+QUERIES = make_text(
+    "toys", domain=20, oracle="toy", budget=100.0, methods=["halved", "norm_sub"], fallback="halved", risk=False
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,3 +110,67 @@ def test_the_api_describes_the_new_route(tree):
 
 def test_the_suites_of_the_board_cover_the_new_route(tree):
     assert run_tests(tree, ["test_board_store.py"], "-k", "names or number") > 5
+
+
+OPTION = """
+import argparse
+from aggregator.board import command
+from aggregator.board.store.store import Store
+assert command._options([]).alerts == 10_000
+print(command._options(["--alerts", "5"]).alerts, Store(1, 1, most_alerts=5)._most_alerts)
+"""
+
+
+def test_the_new_option_has_a_variable_and_reaches_the_store(tree, monkeypatch):
+    assert run(tree, "-c", OPTION) == "5 5\n"
+    monkeypatch.setenv("HUBBUB_BOARD_ALERTS", "7")
+    code = "from aggregator.board import command; print(command._options([]).alerts)"
+    assert run(tree, "-c", code) == "7\n"
+
+
+def test_the_page_has_the_new_option(tree):
+    row = "| `--alerts N` | `HUBBUB_BOARD_ALERTS` | 10000 | limit of alerts in memory; the oldest are dropped |"
+    assert row in (tree / "docs" / "options.md").read_text(encoding="utf-8")
+
+
+KEY = """
+import json
+from hubbub.definitions.table import dump, query_of
+from oracles.query import load
+query = load("hubbub.toml")["toys"]
+assert query_of("toys", json.loads(json.dumps(dump(query)))) == query
+print(query.risk, dump(query)["risk"])
+"""
+
+
+def test_the_topic_of_definitions_has_the_new_key(tree):
+    assert run(tree, "-c", KEY) == "False False\n"
+
+
+def test_the_page_has_the_new_key(tree):
+    row = "| `risk` | `true` |  | states the estimated error of each method in records |"
+    assert row in (tree / "docs" / "query-file.md").read_text(encoding="utf-8")
+
+
+RECORD = """
+import json
+import numpy as np
+from aggregator.records.decoder import decode
+from aggregator.records.span import Span
+from aggregator.tallies.snapshot import Snapshot
+from oracles.query import load
+from tests.results import build
+query = load("hubbub.toml")["toys"]
+state = np.append(np.full(20, 500), np.zeros(64, np.int64))
+((_, value),) = build(query, Span(query.windows[0], 0, 10), Snapshot(10_000, 0, 0, 0, state)).records
+print(decode(value).member("quality")["risk"])
+"""
+
+
+def test_the_new_key_is_obeyed(tree):
+    assert run(tree, "-c", RECORD) == "{'unbiased': None, 'halved': None, 'norm_sub': None}\n"
+
+
+def test_the_suites_of_options_and_keys_cover_the_new_ones(tree):
+    names = ["test_site.py", "test_options.py", "test_definitions.py"]
+    assert run_tests(tree, names, "-k", "current or options or definition") > 20
