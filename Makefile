@@ -167,6 +167,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.windows
 	$(BIN)/python -m benchmarks.beside
+	$(BIN)/python -m benchmarks.fair_shares
 	$(BIN)/python -m benchmarks.imports
 	$(BIN)/python -m benchmarks.simulate
 	$(BIN)/python -m benchmarks.steps
