@@ -1,21 +1,21 @@
-"""The schemas of records and alerts, and a table of docs/records.md, from declarations of fields: `make pages`."""
+"""The schemas of records and alerts, and two tables of docs/records.md, from their declarations: `make pages`."""
 
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from aggregator.records.field import rows  # noqa: E402 - the path comes first
+from aggregator.records.alert import MEANINGS  # noqa: E402 - the path comes first
+from aggregator.records.field import rows  # noqa: E402
 from aggregator.records.record import Record  # noqa: E402
 from aggregator.records.schemas import alert_schema, record_schema  # noqa: E402
 
 SCHEMAS = ROOT / "hubbub" / "schemas"
 PAGE = ROOT / "docs" / "records.md"
-TABLE = re.compile(r"(?<=<!-- fields -->\n\n).*?(?=\n\n)", re.DOTALL)
-"""The table after its mark, up to the next blank line."""
 
 
 def schema_texts() -> dict[str, str]:
@@ -25,9 +25,20 @@ def schema_texts() -> dict[str, str]:
 
 
 def page(text: str) -> str:
-    """Return the page with the table of all fields that have a meaning."""
-    lines = ["| key | meaning |", "|--|--|", *(f"| `{path}` | {meaning} |" for path, meaning in rows(Record))]
-    return TABLE.sub("\n".join(lines).replace("\\", r"\\"), text)
+    """Return the page with the table of all fields that have a meaning, and that of the kinds of alerts."""
+    text = _with_table(text, "fields", ["| key | meaning |", "|--|--|", *_lines(rows(Record))])
+    return _with_table(text, "kinds of alerts", ["| kind | when |", "|--|--|", *_lines(MEANINGS.items())])
+
+
+def _lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the rows of a table."""
+    return [f"| `{name}` | {meaning} |" for name, meaning in pairs]
+
+
+def _with_table(text: str, mark: str, lines: list[str]) -> str:
+    """Return a text with a table after its mark, up to the next blank line."""
+    table = re.compile(rf"(?<=<!-- {mark} -->\n\n).*?(?=\n\n)", re.DOTALL)
+    return table.sub(lambda _: "\n".join(lines), text)
 
 
 def main() -> None:

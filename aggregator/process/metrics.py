@@ -1,9 +1,11 @@
 """The metrics of a worker. The names, labels and help texts are part of the contract."""
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from aggregator.records.alert import AlertKind
 from hubbub.command.metrics import Labels, MetricRow, MetricTable
 from oracles.query import Query
 
@@ -13,7 +15,7 @@ UNKNOWN = ("too_large", "malformed", "unknown_query")
 """The reasons to refuse reports of an unknown query."""
 UNREAD = ("snapshots", "truth")
 """The topics whose unreadable records a worker skips."""
-KINDS = ("enter", "leave", "surge", "fade")
+KINDS = get_args(AlertKind)
 FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "partial_groups", "small", "held", "cut")
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECOVERIES = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)

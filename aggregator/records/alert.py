@@ -14,6 +14,15 @@ from hubbub.http.schema import Attribute, Chance, Digest, Known, Name, Schema, T
 from oracles.errors import ReportError
 
 AlertKind = Literal["enter", "leave", "surge", "fade"]
+MEANINGS: dict[AlertKind, str] = {
+    "enter": "the value is proved to exceed the threshold, and was not before",
+    "leave": "a value that entered is proved to be below the threshold at which it entered",
+    "surge": "the value's share has risen",
+    "fade": "the value's share has fallen",
+}
+"""When an alert of each kind is written, as docs/records.md says it."""
+COMPARISONS: tuple[AlertKind, ...] = ("surge", "fade")
+"""The kinds that compare two stretches. Others have null in `scale`, `from` and `to`."""
 OLDEST = 1
 """The oldest version of alerts that can be read."""
 _LONGEST = 64 << 10

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aggregator.records.alert import Alert
+from aggregator.records.alert import COMPARISONS, Alert
 from aggregator.records.field import KINDS, NAMES, VALUES, declarations, properties
 from aggregator.records.record import VERSION, Record
 from hubbub.http.schema import Schema
@@ -62,7 +62,7 @@ def alert_schema() -> Schema:
                 "then": {"properties": {"low": chance, "high": chance, "threshold": {"minimum": 0}}},
             }
         ],
-        "if": {"properties": {"kind": {"enum": ["surge", "fade"]}}},
+        "if": {"properties": {"kind": {"enum": [*COMPARISONS]}}},
         "then": _typed(before="number", scale="integer", to="object", **{"from": "object"}),
         "else": {
             **_typed(scale="null", to="null", **{"from": "null"}),

@@ -43,6 +43,7 @@ def test_the_schemas_are_those_of_the_declarations(name):
 def test_the_table_of_the_page_is_that_of_the_declarations():
     text = (ROOT / "docs" / "records.md").read_text()
     assert "| `quality.flags` |" in text
+    assert "<!-- kinds of alerts -->\n\n| kind | when |\n" in text
     assert text == pages().page(text), "run `make pages`"
 
 

@@ -16,6 +16,7 @@ import orjson
 from aggregator.reading.tail.keyboard import keys
 from aggregator.reading.tail.overview import Overview
 from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
+from aggregator.records.alert import COMPARISONS
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.maps_key import is_maps
@@ -198,7 +199,7 @@ class Lines:
             self._states[name] = state
 
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
-            sys.stdout.write(f"{self._surge.format(text) if kind in ('surge', 'fade') else text}\n")
+            sys.stdout.write(f"{self._surge.format(text) if kind in COMPARISONS else text}\n")
         # Only now, since several notices of one baseline may come with the same poll.
         self._from_the_start.update(map(_origin, filter(_is_baseline, notices)))
         sys.stdout.flush()

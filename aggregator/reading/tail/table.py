@@ -16,6 +16,7 @@ from aggregator.reading.tail.overview import HISTORY, Overview, QueryPulse, Trac
 from aggregator.reading.tail.pages import Pages
 from aggregator.reading.tail.rows import TailRow
 from aggregator.reading.tail.summary import Notice, Summary, notice_lines
+from aggregator.records.alert import COMPARISONS
 
 LATEST = 6
 """Maximum number of alerts on a page."""
@@ -33,7 +34,8 @@ COLUMN_GAP = 2
 MARK_AND_NAME = 1 + COLUMN_GAP + 12
 """Columns of the mark and of the shortest name."""
 STATE_STYLES = {"late": "bold red", "withheld": "yellow", "live": "green"}
-_STYLES = {"enter": "", "leave": "dim", "surge": "bold", "fade": "bold"}
+_STYLES: dict[str, str] = {"leave": "dim", **dict.fromkeys(COMPARISONS, "bold")}
+"""The style of an alert by its kind, if it has one."""
 
 
 class Screen:
@@ -264,4 +266,4 @@ def _notices(notices: Sequence[Notice], width: int) -> Iterator[Text]:
     for notice in notices:
         attribute = "" if notice.heading.attribute is None else f"{notice.heading.attribute}, "
         text = f"{clock(notice.heading.end)} {notice.kind} {attribute}{label(notice.heading.window)}: {notice}"
-        yield Text(_cut(text, width), style=_STYLES[notice.kind])
+        yield Text(_cut(text, width), style=_STYLES.get(notice.kind, ""))
