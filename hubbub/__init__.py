@@ -29,4 +29,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    # The module has no such attributes before their first use, so a shell would not complete them.
     return sorted(__all__)

@@ -64,6 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             return run(sys.argv[1:] if arguments is None else arguments)
         finally:
+            # At the interpreter's own exit a broken pipe could no longer be caught.
             sys.stdout.flush()
     except KeyboardInterrupt:
         return 0

@@ -24,6 +24,7 @@ class FileWatch(Generic[_Value]):
     def __init__(self, paths: Sequence[str | os.PathLike[str]], read: Callable[[], _Value]) -> None:
         self._paths = [Path(path) for path in paths]
         self._read = read
+        # Looked at before the read, so that a change meanwhile is seen at the next refresh.
         self._stamp = self._look()
         self.value = read()
         """The last valid content."""
@@ -33,6 +34,8 @@ class FileWatch(Generic[_Value]):
         stamp = self._look()
         if stamp == self._stamp:
             return
+
+        # Noted before the read, or an invalid file would be logged every second.
         self._stamp = stamp
         names = ", ".join(map(str, self._paths))
         try:
@@ -52,6 +55,7 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
         status = path.stat()
     except OSError:
         return None
+    # A file that replaces another can have its time and size, but not its inode.
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 

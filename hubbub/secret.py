@@ -12,7 +12,8 @@ MOST = 1 << 16
 
 def secret(name: str, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the secret, or None if neither variable is set. Raise ParameterError if both are set."""
-    value, path = environment.get(name) or None, environment.get(f"{name}_FILE") or None
+    value = environment.get(name) or None
+    path = environment.get(f"{name}_FILE") or None
     if value is not None and path is not None:
         raise ParameterError(f"{name} and {name}_FILE are both set: keep one of them")
     return value if path is None else read(f"{name}_FILE", path)
@@ -22,6 +23,7 @@ def read(name: str, path: str) -> str:
     """Return the only line of a file without its line end."""
     try:
         with Path(path).open("rb") as file:
+            # One byte more shows that a file is too large, without reading all of a wrong one.
             content = file.read(MOST + 1)
         text = content.decode()
     except OSError as error:

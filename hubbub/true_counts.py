@@ -45,7 +45,9 @@ def decode(value: bytes) -> TrueCounts:
     if not isinstance(fields, dict):
         raise ReportError("a record of the truth must be an object")
     query, digest, source = (_text(fields.get(key)) for key in ("query", "digest", "source"))
-    pane, counts = fields.get("pane"), fields.get("counts")
+    pane = fields.get("pane")
+    counts = fields.get("counts")
+    # `isinstance` would take true for the pane 1.
     if not _DIGEST.fullmatch(digest) or type(pane) is not int or not 0 <= pane < _LATEST:
         raise ReportError("a record of the truth must have a digest and a pane")
     if not isinstance(counts, list) or not counts:

@@ -34,6 +34,7 @@ class Ending:
 
     def stop(self) -> None:
         """Stop in order, as after SIGTERM."""
+        # The code is looked up at the deadline, because an error may follow the request.
         _exit_after(ORDER, lambda: self._code)
         self._event.set()
 
@@ -65,6 +66,7 @@ async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
     def cancel() -> None:
         if not task.done():
             task.cancel()
+            # A library may have lost the cancellation, and the task would go on for ever.
             loop.call_later(AGAIN, cancel)
 
     def end() -> None:
@@ -74,11 +76,13 @@ async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, end)
+    # The signal may have come before these handlers, and a destructor may have lost its exception.
     if early_sigterm.has_come():
         end()
     try:
         return await task
     except asyncio.CancelledError:
+        # Nobody asked for the end, so the caller itself was cancelled, and must see it.
         if not request.is_set():
             raise
         return None
@@ -87,12 +91,14 @@ async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
 def _exit_after(seconds: float, code: Callable[[], int]) -> None:
     """Exit in so many seconds, unless the process has ended by then."""
     deadline = threading.Timer(seconds, lambda: exit_process(code()))
+    # The interpreter waits for threads that are no daemons, so each exit would take until the deadline.
     deadline.daemon = True
     deadline.start()
 
 
 def exit_process(code: int) -> None:
     """End the process, including the threads of libraries."""
+    # `os._exit` writes no buffers, so the last lines would be lost.
     logging.shutdown()
     sys.stdout.flush()
     os._exit(code)

@@ -32,6 +32,7 @@ class Json(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
+        # Anything may be logged. A value that JSON lacks must not cost the whole line.
         return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
@@ -39,9 +40,9 @@ class Console(logging.Formatter):
     """A formatter that writes lines for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+        time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
         extra = " ".join(f"{name}={value}" for name, value in _extra(record).items())
-        line = f"{at} {record.levelname.lower():8} {record.getMessage()}" + (f"  {extra}" if extra else "")
+        line = f"{time} {record.levelname.lower():8} {record.getMessage()}" + (f"  {extra}" if extra else "")
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -100,6 +101,7 @@ def configure(form: str | None, level: str) -> None:
     handler.setFormatter(Console() if is_console else Json())
     handler.addFilter(Repeats())
     root = logging.getLogger()
+    # Handlers that a library has added would write each line a second time.
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     for ours in OURS:

@@ -56,6 +56,7 @@ class MetricTable:
 
     def __init__(self) -> None:
         self.registry = registry()
+        # From the base classes on, so that a subclass can replace a row of theirs.
         self._rows = {
             name: row
             for base in reversed(type(self).__mro__)
@@ -63,6 +64,7 @@ class MetricTable:
             if isinstance(row, MetricRow)
         }
         for name, row in self._rows.items():
+            # A row has no `__set__`, so the attribute of the instance comes before it.
             vars(self)[name] = row.create(self.registry)
 
     def add_series(self, **values: str) -> None:
@@ -82,6 +84,7 @@ class SkippedBatches(Collector):
     """The counter of skipped batches, which `hubbub.kafka.patches.bounded_batches` counts."""
 
     def collect(self) -> Iterator[CounterMetricFamily]:
+        # Operators have this name in their dashboards, so it stays although the code says skipped.
         yield CounterMetricFamily(
             "hubbub_batches_passed_over",
             "Batches skipped because they are unreadable or too large when decompressed",

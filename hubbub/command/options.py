@@ -20,6 +20,7 @@ MIB = 1 << 20
 LARGEST_FRAME = 64 * MIB
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _FLAGS = {"": False, "0": False, "false": False, "no": False, "1": True, "true": True, "yes": True}
+# Two digits of exponent, because a whole number such as 1e999999999 would fill the memory.
 _WHOLE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?")
 _FREE_PORT = "0: any free port, which is printed"
 _Read = TypeVar("_Read")
@@ -100,6 +101,7 @@ def duration(text: str) -> int:
 
 
 def port(text: str) -> int:
+    # `int` alone would also take signs, blanks, underscores and the digits of other scripts.
     if not re.fullmatch("[0-9]{1,5}", text) or int(text) > 65_535:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 65535, got {text!r}")
     return int(text)
@@ -254,6 +256,7 @@ def run(command: str, work: Callable[[], int | None]) -> int:
         reason = access_refusal(command, reason) or reason
         if isinstance(reason, HubbubError):
             code = reason.exit_code
+            # Without a login there are no access lists, so a topic that seems missing is missing.
             text = f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
         elif isinstance(reason, (TimeoutError, *_kafka_errors(*_SILENT))):
             code = 3
@@ -271,6 +274,7 @@ def run(command: str, work: Callable[[], int | None]) -> int:
 
 def _first_error(error: BaseException) -> BaseException:
     """Return the first error of a group."""
+    # A task group wraps the error of its task, and only that error has an exit code.
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -270,6 +270,7 @@ def changes(file: File, definitions: Definitions, retire: Collection[str], token
     conflicts = {
         name for name in active.keys() & queries if differs_by_edition(file, queries[name], active[name], editions)
     }
+    # If `retire` names such a query, it starts again with the digest of the new edition.
     queries |= {name: file.queries[name] for name in conflicts}
     ignored = tuple(
         sorted(name for name in retire if (name in file.queries and name not in conflicts) or name not in active)

@@ -59,6 +59,7 @@ def read(record: TopicRecord) -> Content | UnreadableRecord:
 
 
 def unreadable(record: TopicRecord, error: Exception) -> UnreadableRecord:
+    # The error can quote a record of any size, and each worker logs it.
     return UnreadableRecord(record.key, f"{type(error).__name__}: {error}"[:300])
 
 
@@ -86,6 +87,7 @@ def _read_content(record: TopicRecord) -> Content:
 
 def _query(name: str, definition: dict[str, Any], digest: bytes) -> Query:
     query = query_of(name, definition)
+    # Otherwise a record under another key would change how reports of that digest are counted.
     if query.digest != digest:
         raise ValueError(f"the definition of {name} has the digest {query.digest.hex()}, its key {digest.hex()}")
     return query

@@ -19,8 +19,9 @@ def with_active_settings(query: Query, active: Query | None) -> Query:
     """
     if active is None or not query.open or query.digest == active.digest:
         return query
-    before = {key: value for key, value in dump(active).items() if key in query.open}
-    table = {key: value for key, value in dump(query).items() if key not in query.open} | before
+
+    settings = {key: value for key, value in dump(active).items() if key in query.open}
+    table = {key: value for key, value in dump(query).items() if key not in query.open} | settings
     try:
         candidate = query_of(query.name, table)
     except HubbubError:  # the active oracle does not suit the new settings

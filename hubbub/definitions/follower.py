@@ -226,6 +226,7 @@ class Follower:
 
     async def append(self, writes: Sequence[Write]) -> None:
         """Append records as one batch, so that the topic gets all of them or none, and read them."""
+        # The head of a record is much smaller than 1,000 bytes, so all records fit into one batch.
         size = sum(len(key) + len(value) + 1000 for key, value in writes)
         producer = AIOKafkaProducer(
             **client_arguments(self._kafka),

@@ -18,6 +18,7 @@ NEWEST = 2
 """The formats version that this release writes. It reads all earlier versions too."""
 RAISE = "hubbub topics --raise-formats"
 _MOST = 1 << 31
+# Messages quote the release, which anybody with a right to the topic can write.
 _RELEASE = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 
 

@@ -52,14 +52,15 @@ class Versions:
     @classmethod
     def of(cls, query: Query, retired: int | None = None) -> "Versions":
         """Return a version for all panes, or for the panes that start before `retired`."""
-        first = cls((Version(0, query),))
-        return first if retired is None else first.with_version(Version(retired, query, retired=True))
+        versions = cls((Version(0, query),))
+        return versions if retired is None else versions.with_version(Version(retired, query, retired=True))
 
     def with_version(self, version: Version) -> "Versions":
         """Return these versions and one more. It replaces a version that has the same first pane."""
-        first = max(version.first, self.versions[-1].first)
-        earlier = tuple(before for before in self.versions if before.first < first)
-        return Versions((*earlier, version._replace(first=first)))
+        # Panes find their version by bisection, which needs rising first panes.
+        first_pane = max(version.first, self.versions[-1].first)
+        earlier = tuple(old for old in self.versions if old.first < first_pane)
+        return Versions((*earlier, version._replace(first=first_pane)))
 
     @property
     def newest(self) -> Version:
@@ -128,11 +129,12 @@ class Versions:
 
     def closed_through(self, clock: int) -> int:
         """Return the end of the newest closed pane at this log time in milliseconds. All earlier panes are closed."""
+        # A pane closes past its last millisecond, so the millisecond of the clock itself does not count.
         seconds = (clock - 1) // 1000
         index = next(index for index in reversed(range(len(self._floors))) if seconds >= self._floors[index])
-        first, query, _ = self.versions[index]
+        first_pane, query, _ = self.versions[index]
         end = (seconds - query.lateness) // query.pane * query.pane
-        return max(end, first) if index else end
+        return max(end, first_pane) if index else end
 
     @property
     def most_open(self) -> int:

@@ -69,4 +69,6 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
         address = ip_address(text)
     except ValueError:
         return None
+
+    # A socket for both families shows IPv4 as ::ffff:1.2.3.4. All such clients would share one /64 network.
     return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address

@@ -30,6 +30,7 @@ class PreparedAnswer(web.Response):
 
     @property
     def keep_alive(self) -> bool:
+        # aiohttp decides this in its own `prepare`, which never runs here, and would close the connection.
         return True
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:

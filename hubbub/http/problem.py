@@ -45,7 +45,9 @@ class Problem(HubbubError):
     def headers(self) -> dict[str, str]:
         headers = {"Content-Type": KIND, "Cache-Control": "no-store"}
         if self.status == 401:
+            # RFC 9110 demands it with each 401.
             headers["WWW-Authenticate"] = 'Bearer realm="hubbub"'
         if self.retry_after is not None:
+            # Whole seconds. With 0 all refused clients would come back at once.
             headers["Retry-After"] = str(max(1, math.ceil(self.retry_after)))
         return headers

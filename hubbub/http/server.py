@@ -129,6 +129,7 @@ async def serving(
         logger=_QUIET,
         keepalive_timeout=header,
         lingering_time=_LINGERING,
+        # aiohttp would decompress a body without a bound. The gateway does it within its own.
         auto_decompress=False,
         shutdown_timeout=drain,
         handler_cancellation=cancel,
@@ -185,6 +186,7 @@ def refusal(error: Exception, what: str) -> web.StreamResponse:
         return reply(error)
     if isinstance(error, web.HTTPException):
         return _translated(error)
+    # The client is gone. Nobody would read an answer, and the log would fill with faults of clients.
     if isinstance(error, ConnectionError | TimeoutError):
         raise error
     log.error("%s failed", what, exc_info=error)
@@ -200,6 +202,7 @@ def route(request: web.Request) -> str:
 def hostname(request: web.BaseRequest) -> str:
     """Return the host name in the request, without the port."""
     host = request.host.lower()
+    # An IPv6 address has colons too, so its last digits are a port only after a bracket.
     name, _, number = host.rpartition(":")
     return name if number.isdecimal() and (name.endswith("]") or ":" not in name) else host
 

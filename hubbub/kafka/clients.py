@@ -79,8 +79,11 @@ def consumer(kafka: Kafka, **settings: Any) -> "AIOKafkaConsumer":
 
     from hubbub.kafka.patches import bounded_batches, paced_metadata
 
+    # A few forged bytes in a topic would stop every reader at the same offset, or fill its memory.
     bounded_batches.install(kafka.topic(REPORTS))
     paced_metadata.install()
+
+    # With the default of aiokafka, five minutes, a reader would go on asking a broker that no longer leads.
     defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 5_000}
     return AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_arguments(kafka), **(defaults | settings))
 

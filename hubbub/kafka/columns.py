@@ -32,6 +32,7 @@ class RecordColumns:
     @classmethod
     def of(cls, records: "list[Record]") -> "RecordColumns":
         """Return the columns of these records."""
+        # Without records there is nothing for `zip` to unpack into three columns.
         offsets, times, values = zip(*records, strict=True) if records else ((), (), ())
         sizes = np.array([len(value) for value in values], np.int64)
         places = np.cumsum(sizes) - sizes

@@ -35,6 +35,7 @@ async def members(admin: Any, kafka: Kafka) -> list[Member]:
     for more in reversed(range(_LOOKS)):
         try:
             (answer,) = await admin.describe_consumer_groups([kafka.topic(WORKER)])
+            # aiokafka raises no error for a refused group. An answer with a code would look like an empty group.
             ((code, group, _, _, _, listed, *_),) = answer.groups
             if code:
                 raise errors.for_code(code)(group)
@@ -44,4 +45,5 @@ async def members(admin: Any, kafka: Kafka) -> list[Member]:
             await asyncio.sleep(_PAUSE)
         else:
             return sorted(Member(client_id, host.removeprefix("/")) for _, client_id, host, *_ in listed)
+    # The last look returns or raises.
     raise AssertionError

@@ -38,6 +38,7 @@ class Token(NamedTuple):
     expiry: int
 
     def __repr__(self) -> str:
+        # The text is a secret, and a representation ends up in logs and tracebacks.
         return f"Token(expiry={self.expiry})"
 
 
@@ -90,6 +91,7 @@ class TokenCommand:
     def _run(self) -> Token:
         program = self._arguments[0]
         try:
+            # It gets no input, or a command that asks a question would wait at the operator's terminal.
             process = subprocess.run(  # noqa: S603 - the operator's command, without a shell
                 self._arguments, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
             )
@@ -140,6 +142,7 @@ def token_provider(kafka: Kafka) -> Any:
     class Provider(AbstractTokenProvider):  # type: ignore[misc] # aiokafka ships no types
         async def token(self) -> str:
             try:
+                # A command may take as long as PATIENCE, and the event loop must answer brokers meanwhile.
                 return await asyncio.to_thread(source.current)
             except ParameterError as error:  # an error that aiokafka reports, and after which it tries again
                 raise KafkaUnreachable(str(error)) from error

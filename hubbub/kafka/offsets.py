@@ -28,6 +28,7 @@ class OffsetLookup:
 
     async def __aenter__(self) -> Self:
         patience = int(1000 * PATIENCE)
+        # A lookup needs one record. A fetch of the usual size would read a megabyte for it.
         self._consumer = consumer(self._kafka, max_partition_fetch_bytes=1 << 16, request_timeout_ms=patience)
         await self._consumer.start()
         return self
@@ -63,6 +64,7 @@ class OffsetLookup:
         """Return the offset and the timestamp of the first record from `offset` on."""
         tp = TopicPartition(self._topic, partition)
         async with self._turn:
+            # It takes the partitions of any other lookup away, so lookups wait for each other.
             self._consumer.assign([tp])
             self._consumer.seek(tp, offset)
             async with asyncio.timeout(PATIENCE):

@@ -191,6 +191,7 @@ class Outbox:
             if batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers) is None:
                 yield batch
                 batch = self._producer.create_batch()
+                # The first record of a batch always fits, also one that is larger than BATCH.
                 batch.append(key=key, value=value, timestamp=timestamp_ms, headers=headers)
         if batch.record_count():
             batch.close()
@@ -255,6 +256,7 @@ def log_failures(acks: Iterable[Ack]) -> None:
 
 
 def _warn_unsent(ack: Ack) -> None:
+    # A cancelled future raises instead of returning its exception.
     if not ack.cancelled() and ack.exception() is not None:
         log.warning("record not written to Kafka: %r", ack.exception())
 

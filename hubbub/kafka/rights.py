@@ -73,6 +73,7 @@ RIGHTS = {
 
 def access_refusal(command: str, error: BaseException) -> AccessRefused | None:
     """Return the error to raise for a missing right, or None if `error` has another reason."""
+    # A command that has not imported aiokafka got no answer of Kafka, and needs no import for it.
     errors = sys.modules.get("aiokafka.errors")
     if errors is None or command not in RIGHTS:
         return None
@@ -92,6 +93,7 @@ def hint(command: str, error: BaseException) -> str:
 def _rights_named(command: str, text: str) -> list[Right]:
     """Return the rights on the topics in the text, or all rights of the command if the text names no topic."""
     words = [word.strip(".") for word in re.findall(r"[A-Za-z0-9._-]+", text)]
+    # The text has full names, and the prefix of the topics is not known here.
     rights = [right for right in RIGHTS[command] if right.of == ALL or any(word.endswith(right.of) for word in words)]
     is_named = any(right.of != ALL for right in rights) or any("." in word for word in words)
     return rights if rights and is_named else list(RIGHTS[command])

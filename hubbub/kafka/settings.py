@@ -52,6 +52,7 @@ LARGEST = 64 << 20
 
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,249}")
+# Kafka allows 249 characters. The rest is for the names after the prefix.
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,150}")
 
 
@@ -88,6 +89,7 @@ APACHE = Dialect(
     trusts_generations=True,
     names_members=True,
     allows_leaving=True,
+    # The shortest session that brokers allow by default.
     session_seconds=6.0,
 )
 TANSU = Dialect(
@@ -113,6 +115,7 @@ class Kafka:
     protocol: str = "PLAINTEXT"
     mechanism: str | None = None
     username: str | None = None
+    # A representation ends up in logs and tracebacks. A command may contain a secret too.
     password: str | None = field(default=None, repr=False)
     ca_file: str | None = None
     cert_file: str | None = None
@@ -256,6 +259,7 @@ def parse_prefix(text: str) -> str:
 
 def parse_instance(text: str) -> str:
     """Check the name of a worker in its group and return it."""
+    # Kafka checks an instance like the name of a topic, which must not be `.` or `..`.
     if not _INSTANCE.fullmatch(text) or text in (".", ".."):
         raise KafkaSettingError(f"an instance may have 1 to 249 of the characters A-Z a-z 0-9 . _ -, got {text!r}")
     return text
