@@ -121,6 +121,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         line = await stack.enter_async_context(own_port)
         port_open = serving(app, options.host, options.port, limits=limits, drain=1.0, cancel=True)
         host, port = await stack.enter_async_context(port_open)
+        # This runs before the port closes, which would otherwise wait for streams that never end.
         stack.callback(events.close)
         sys.stdout.write(f"hubbub board: http://{host}:{port}/\n{line}")
         sys.stdout.flush()

@@ -38,6 +38,7 @@ class Events:
     def send(self, event: str, data: Any) -> None:
         """Queue an event for every listener. Disconnect the listeners whose queue is full."""
         message = encode(event, data)
+        # A copy, because slow listeners leave the set in between.
         for queue in list(self._queues):
             if queue.qsize() >= BACKLOG:
                 self._queues.discard(queue)
@@ -69,6 +70,7 @@ class Events:
             yield queue
         finally:
             self._queues.discard(queue)
+            # This operator drops addresses without listeners, which would fill the memory in time.
             self._places -= Counter(networks.keys())
 
 

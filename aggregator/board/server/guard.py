@@ -10,6 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 from hubbub.http.problem import Problem
 from hubbub.http.server import unsigned
 
+# The page shows values that strangers sent. Even as markup they could run nothing and reach nobody.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -38,6 +39,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     response.headers.update(HEADERS)
     if request.path.startswith(API_PREFIX):
         response.headers.setdefault("Cache-Control", "no-cache, private")
+        # A cache on the way must not give an answer for one token to a client without it.
         response.headers["Vary"] = "Accept, Authorization"
 
 
@@ -54,6 +56,7 @@ def is_own_host(host: str | None, name: str) -> bool:
         ip_address(hostname)
     except ValueError:
         return hostname in ("localhost", name.lower())
+    # An attacker can point a name of his own to this board, but not an address.
     return True
 
 
@@ -62,6 +65,8 @@ def permitted(request: web.Request, token: str | None, host: str) -> bool:
     if token is None:
         return is_own_host(request.headers.get("Host"), host)
     kind, _, credentials = request.headers.get("Authorization", "").partition(" ")
+    # It takes as long for any wrong token, so its time tells nothing about the right one.
+    # aiohttp decodes headers in this way, and a plain `encode` would raise for a token with other bytes.
     same = hmac.compare_digest(credentials.strip().encode(errors="surrogateescape"), token.encode())
     return kind.lower() == "bearer" and same
 

@@ -74,6 +74,8 @@ class ShareSamples(NamedTuple):
             if part.has_numbers:
                 samples.add_quantiles(final, part)
                 continue
+
+            # Stable, or values with equal shares would come and go from scrape to scrape.
             unbiased = part.shares[UNBIASED]
             top = np.argsort(-unbiased, kind="stable")[: TOP if final.group is None else GROUP_TOP]
             ends = intervals(part, top)
@@ -82,6 +84,8 @@ class ShareSamples(NamedTuple):
                 samples.top.append((key, unbiased[i]))
                 samples.low.append((key, least))
                 samples.high.append((key, most))
+
+            # The metric of proofs has no label for a group, so its series would repeat those of the total.
             if final.group is not None:
                 continue
             proofs = [hitter for hitter in part.hitters(UNBIASED) if hitter.decided]
@@ -92,9 +96,11 @@ class ShareSamples(NamedTuple):
         """Add the quantiles of a group. Those of the total are metrics of the workers."""
         if final.group is None:
             return
+
         answers = NumberAnswers(part)
         for share in answers.quantiles:
             row = answers.quantile(share)
+            # A window that is too small to know a quantile has null for it.
             if row is None or row.value is None or row.low is None or row.high is None:
                 continue
             key = [final.query, part.attribute or "", final.group, str(share)]
@@ -131,6 +137,8 @@ class ShareMetrics(Collector):
             GaugeMetricFamily("hubbub_group_quantile_high", "Upper end of its 95% interval", labels=of_group),
         )
         families = share, low, high, hitters, *quantiles
+
+        # Finals of the last scrape keep their samples. All others are dropped, so that memory does not grow.
         self._samples = {final: self._samples.get(final) or ShareSamples.of(final) for final in self._newest()}
         for samples in self._samples.values():
             for family, pairs in zip(families, samples, strict=True):
@@ -142,7 +150,8 @@ class ShareMetrics(Collector):
         for name, query in self._store.definitions.active.items():
             series = self._store.series(name)
             for window in sorted(query.windows, key=lambda window: window.size or float("inf")):
-                if window in series.kinds and (final := series.kinds[window].latest):
+                final = series.kinds[window].latest if window in series.kinds else None
+                if final is not None:
                     yield final
                     yield from _groups_of(series, final)
                     break

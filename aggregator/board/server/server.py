@@ -72,6 +72,7 @@ def health_handlers(follower: BoardFollower, metrics: BoardMetrics, token: str |
 def _answer_handler(route: Route, store: Store, follower: BoardFollower) -> Handler:
     async def handler(request: web.Request) -> web.Response:
         if follower.missing:
+            # Half-read topics would show an old window as the newest one.
             raise Problem(503, follower.missing, retry_after=1)
         parameters = Parameters(list(request.query.items()), route.all_parameters)
         form = _form(request, parameters)
@@ -107,6 +108,7 @@ def _form(request: web.Request, parameters: Parameters) -> str:
 
 def _respond(request: web.Request, reply: Reply) -> web.Response:
     headers = {"ETag": reply.tag, "Content-Type": reply.kind}
+    # A proxy that compresses an answer marks its tag as weak. It still names this content.
     tags = [tag.strip().removeprefix("W/") for tag in request.headers.get("If-None-Match", "").split(",")]
     if reply.tag in tags or tags == ["*"]:
         return web.Response(status=304, headers={"ETag": reply.tag})
@@ -127,11 +129,15 @@ def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetric
         with events.join(request.remote or "") as messages:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
+            # Browsers wait several seconds by default, and the page would look dead after a restart of the board.
             await response.write(b"retry: 1000\n\n" + encode("beat", follower.state()))
+
             metrics.listeners.inc()
             try:
-                while (message := await messages.get()) is not None:
+                message = await messages.get()
+                while message is not None:
                     await response.write(message)
+                    message = await messages.get()
             finally:
                 metrics.listeners.dec()
         return response
@@ -141,16 +147,21 @@ def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetric
 
 def _metrics_handler(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
     """Return the handler of the metrics. It includes estimates only if the request may read them."""
-    whole, plain = make_aiohttp_handler(metrics.whole), make_aiohttp_handler(metrics.registry)
+    with_estimates = make_aiohttp_handler(metrics.whole)
+    without_estimates = make_aiohttp_handler(metrics.registry)
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        return await (whole if permitted(request, token, host) else plain)(request)
+        may_read = permitted(request, token, host)
+        return await (with_estimates if may_read else without_estimates)(request)
 
     return handler
 
 
 def _file_handler(path: Path, kind: str | None = None) -> Handler:
-    headers = {"Cache-Control": "no-cache"} | ({"Content-Type": kind} if kind else {})
+    # Without a check at each load, an upgraded board could serve scripts of two releases in one page.
+    headers = {"Cache-Control": "no-cache"}
+    if kind is not None:
+        headers["Content-Type"] = kind
 
     async def handler(_: web.Request) -> web.StreamResponse:
         return web.FileResponse(path, headers=headers)
