@@ -26,6 +26,7 @@ def judged_estimates(query: Query, span: Span, total: Snapshot) -> Sequence[tupl
     """
     n = total.n
     n_independent = span.independent(n, query)
+    # A tally travels in the narrowest type that holds it, in which sums would overflow.
     counts = total.counts.astype(np.int64, copy=False)
     if isinstance(query.oracle, Slots):
         return [(None, False)]

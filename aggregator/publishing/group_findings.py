@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from aggregator.merging.marks import Withheld
 from aggregator.merging.place_counts import answer_counts
 from aggregator.publishing.findings import find_all
 from aggregator.publishing.flags import with_flag
@@ -64,9 +65,8 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
     for group, part in enumerate(parts):
         if part.n:
             own_reasons = reasons[group * attributes : (group + 1) * attributes]
-            by_group[group] = [
-                GroupTotal(findings, part, (group,)) for findings in find_all(query, span, part, own_reasons)
-            ]
+            rows = find_all(query, span, part, own_reasons)
+            by_group[group] = [GroupTotal(findings, part, (group,)) for findings in rows]
 
     # Attributes that show the same groups share one sum, because adding and estimating it costs the most.
     visible_groups = [
@@ -80,6 +80,7 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
         reports, rows = sums[groups]
         findings = rows[attribute]
         present = tuple(group for group, n in enumerate(counts[attribute::attributes]) if n)
+        # If no group is shown, the total is withheld as a whole, and no part of it can mislead.
         if groups not in ((), present):
             findings = with_flag(findings, PARTIAL_GROUPS)
         population = _weigh(query, span, {group: by_group[group][attribute].findings for group in groups})
@@ -98,23 +99,27 @@ def _sum(
     if not groups:
         nothing = Snapshot(0, 0, 0, parts[0].flags, parts[0].counts)
         return nothing, find_all(query, span, nothing, ["small"] * len(visible_groups))
+
+    # The other attributes have a sum of their own. Their findings of this one are not used, and would cost as much.
     total = combine(parts, groups, query.oracle.state_size)
-    return total, find_all(
-        query, span, total, [None if own_groups == groups else "small" for own_groups in visible_groups]
-    )
+    reasons: list[Withheld | None] = [None if own_groups == groups else "small" for own_groups in visible_groups]
+    return total, find_all(query, span, total, reasons)
 
 
 def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> PopulationShares | None:
     """Return the weighted total of these groups, or None if none of them has a weight, or answers are numbers."""
     if query.weights is None:
         return None
-    weights = [0.0, *query.weights]
+
+    # Group 0 holds the reports without a group. Nobody knows how many people they stand for.
+    all_weights = [0.0, *query.weights]
     members = {
-        group: member for group, member in findings.items() if isinstance(member, Findings) and weights[group] > 0.0
+        group: member for group, member in findings.items() if isinstance(member, Findings) and all_weights[group] > 0.0
     }
     if not members:
         return None
-    weights = [weights[group] for group in members]
+
+    weights = [all_weights[group] for group in members]
     repeats = query.repeats(span.start, span.end) > 1
     total = weighted_total([member.estimate for member in members.values()], weights, repeats=repeats)
     methods = next(iter(members.values())).by_method
@@ -122,4 +127,5 @@ def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> Pop
         method: np.average([member.by_method[method].shares for member in members.values()], axis=0, weights=weights)
         for method in methods
     }
+    # The errors belong to the shares of the estimate, from which an average could differ in its last bits.
     return PopulationShares(total, {**shares, UNBIASED: total.shares})

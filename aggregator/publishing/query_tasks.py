@@ -34,7 +34,9 @@ class QueryTasks:
         def end(task: asyncio.Task[None]) -> None:
             del self._starts[state]
             self._tasks.discard(task)
-            if not task.cancelled() and (error := task.exception()) is not None:
+            # A cancelled task raises instead of returning its exception.
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
                 self.on_error(error)
 
         self._starts[state] = time.monotonic()

@@ -154,7 +154,9 @@ class PublishingService:
 
     async def _assign(self) -> None:
         """Continue with the partitions of the newest assignment."""
+        # Reset before the first wait, so that a rebalance meanwhile brings another assignment.
         self._must_assign = False
+        # Gauges of queries that another worker merges now would stay at their last value.
         self.metrics.clear_finals()
         await self._define()
         self.provisional.clear()

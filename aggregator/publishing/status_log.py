@@ -12,7 +12,8 @@ def status_of(state: QueryState) -> QueryStatus | None:
 
     A worker that cannot publish a query moves none of its panes into windows. So its status stands still too.
     """
-    merger, query = state.merger, state.versions.query
+    merger = state.merger
+    query = state.versions.query
     if merger.collected_through is None:
         return None
     return QueryStatus(
@@ -45,6 +46,7 @@ class StatusLog:
             status = None if state.versions.newest.retired else status_of(state)
             if status is None and not state.is_over:
                 continue
+            # None is a status too, a deletion, so `get` could not tell it from one that was never written.
             if query.digest not in self._written or self._written[query.digest] != status:
                 changes.append((query, status))
             self._written[query.digest] = status

@@ -55,7 +55,9 @@ class StatusWriter:
             log_failures(await self.outbox.append(STATUS, partition, records))
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        # A cancelled task raises instead of returning its exception.
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             self.on_error(error)
 
     def cancel(self) -> None:

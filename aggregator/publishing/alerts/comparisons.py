@@ -106,15 +106,17 @@ def comparisons(
     query: Query, window: Window, spans: Sequence[BlockSpan], new: Mapping[Place, Block], store: Mapping[Place, Block]
 ) -> list[list[StretchPair]]:
     """Return the comparisons of each attribute, those of the shortest blocks first."""
-    every = {**store, **new}
+    all_blocks = {**store, **new}
     result: list[list[StretchPair]] = [[] for _ in query.domains]
     oracles = query.attribute_oracles
     for span in spans:
+        # A block of one window is the window itself, which the state of alerts compares.
         if span.scale == 1 or span.place not in new:
             continue
-        places = blocks.before(query, window, span.place, every)
+
+        places = blocks.before(query, window, span.place, all_blocks)
         for attribute, part in enumerate(new[span.place].parts):
-            earlier = [(place, every[place].parts[attribute]) for place in places]
+            earlier = [(place, all_blocks[place].parts[attribute]) for place in places]
             if part is None or not part.counts_for_changes:
                 continue
             usable = [

@@ -27,6 +27,7 @@ VERSION = 3
 """The version of a state record."""
 _WITHOUT_FADES = 2
 """An older version, whose surges have only the end of their window."""
+# Little-endian on every machine, because the next worker may run on another one.
 _WIDTHS = {width: np.dtype(f"<u{width}") for width in (1, 2, 4, 8)}
 ALL_SCALES = sum(SCALES)
 """A silence at every scale."""
@@ -224,5 +225,6 @@ def _check_values(*values: object) -> None:
 
 def _check_whole(*numbers: object) -> None:
     for number in numbers:
+        # `isinstance` would take true for 1.
         if type(number) is not int or abs(number) > EVERYONE:
             raise ReportError("the alert state needs whole numbers as times, positions and counts")

@@ -39,6 +39,7 @@ class Watch:
 
     def error(self, *, kinds: float = KINDS, tests: int = 1) -> float:
         """Return the expected number of false enters, and of false leaves, of one test in a final."""
+        # Beyond one half, a test would prove a change in the wrong direction.
         return min(0.5, self.alerts_a_day / (kinds * self.finals_a_day * tests))
 
     def look_error(self, *, kinds: float = KINDS, tests: int = 1) -> float:
@@ -73,6 +74,7 @@ def query_finals_a_day(query: Query) -> float:
 
 def finals_a_day(window: Window, pane: int) -> float:
     """Return the number of finals of a kind of window in a day."""
+    # A window `all` has no step, and a final after each pane.
     return DAY / (window.step or pane)
 
 
@@ -81,4 +83,5 @@ def looks_a_day(query: Query) -> float:
     windows = [window for window in query.windows if window.kind != "all"]
     single = len(query.domains) * sum(DAY / window.step for window in windows)
     attributes = sum(blocks.has_blocks(query))
+    # Of blocks of 2, 4, ... LONGEST windows, a half, a quarter and so on of the windows completes one.
     return single + attributes * (1.0 - 1.0 / blocks.LONGEST) * sum(DAY / window.size for window in windows)

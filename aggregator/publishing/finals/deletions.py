@@ -28,6 +28,7 @@ class Deletions:
 
     def flush(self) -> None:
         """Start to write the deletions of each partition. One without a leader delays no other."""
+        # While a partition has no leader, its writes would pile up. One at a time waits, and the next takes all names.
         for partition in self._names.keys() - self._tasks.keys():
             task = asyncio.create_task(self._write(partition, self._names.pop(partition)))
             self._tasks[partition] = task
@@ -38,7 +39,9 @@ class Deletions:
 
     def _end(self, partition: int, task: asyncio.Task[None]) -> None:
         del self._tasks[partition]
-        if not task.cancelled() and (error := task.exception()) is not None:
+        # A cancelled task raises instead of returning its exception.
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
             self.on_error(error)
 
     def cancel(self) -> None:

@@ -97,6 +97,7 @@ class EstimateTask:
         """Take the next answers."""
         for answer in answers:
             question = self._questions.popleft()
+            # Only a final changes the states that the next window begins with.
             if question.through is None:
                 self._states[question.span.window] = answer.states
                 self._blocks.setdefault(question.span.window, {}).update(answer.blocks)
@@ -178,7 +179,9 @@ class Estimator:
         loop = asyncio.get_running_loop()
 
         def check(written: Future[None]) -> None:
-            if not written.cancelled() and (error := written.exception()) is not None:
+            # A cancelled future raises instead of returning its exception.
+            error = None if written.cancelled() else written.exception()
+            if error is not None:
                 loop.call_soon_threadsafe(self._fail, error)
 
         if not self._closed:
@@ -212,6 +215,7 @@ class Estimator:
         path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
         self._queries.clear()
         process = subprocess.Popen(
+            # Without -P, a file in the working folder could hide a module of the same name.
             [sys.executable, "-P", "-c", "from aggregator.publishing.finals.estimator_process import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -246,6 +250,7 @@ class Estimator:
 
     def _restart(self, process: Process, error: Exception) -> None:
         """Repeat the open tasks in a new process."""
+        # The writer may have found the closed pipe first, and started another process.
         if self._process is process:
             self._process = None
         code = _end(process)
@@ -283,6 +288,7 @@ def _end(process: Process) -> int:
     process.kill()
     code = process.wait()
     for pipe in (process.stdin, process.stdout):
+        # A pipe with unsent bytes raises when it is closed.
         with suppress(OSError):
             pipe.close()  # type: ignore[union-attr]
     return code

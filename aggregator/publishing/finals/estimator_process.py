@@ -151,12 +151,12 @@ def answers(
     store = {window: dict(places) for window, places in (blocks or {}).items()}
     for question in questions:
         window = question.span.window
-        one = answer(query, question, current.get(window, ()), store.setdefault(window, {}), history)
+        own_answer = answer(query, question, current.get(window, ()), store.setdefault(window, {}), history)
         if question.through is None:
-            current[window] = one.states
-            store[window].update(one.blocks)
-            history = history and history.with_search(one.search)
-        yield one
+            current[window] = own_answer.states
+            store[window].update(own_answer.blocks)
+            history = history and history.with_search(own_answer.search)
+        yield own_answer
 
 
 def write(pipe: IO[bytes], message: object) -> None:
@@ -179,7 +179,8 @@ class Requests:
     """The open requests. A thread fills them from a pipe."""
 
     def __init__(self, pipe: IO[bytes], at_end: Callable[[], None]) -> None:
-        self._pipe, self._at_end = pipe, at_end
+        self._pipe = pipe
+        self._at_end = at_end
         self._queue: SimpleQueue[Request] = SimpleQueue()
         self._withdrawn = -1
         threading.Thread(target=self._fill, daemon=True).start()
@@ -226,7 +227,8 @@ class Replies:
     def flush(self) -> None:
         if self._waiting:
             write(self._pipe, self._waiting)
-        self._waiting, self._flush_time = [], time.monotonic() + DELAY
+        self._waiting = []
+        self._flush_time = time.monotonic() + DELAY
 
 
 def serve(requests: Requests, replies: Replies) -> None:
@@ -234,16 +236,19 @@ def serve(requests: Requests, replies: Replies) -> None:
     queries: dict[bytes, Query] = {}
     while True:
         request = requests.next()
-        query = queries[request.digest] = request.query or queries[request.digest]
+        query = request.query or queries[request.digest]
+        queries[request.digest] = query
         error: Exception | None = None
         is_slow = estimate_count(query) > FEW
         group: list[Answer] = []
         try:
             if is_slow:
+                # Answers that wait for company would wait as long as this estimate takes.
                 replies.flush()
             if not requests.is_withdrawn(request):
-                for one in answers(query, request.questions, request.states, request.blocks, request.history):
-                    group.append(one)
+                window_answers = answers(query, request.questions, request.states, request.blocks, request.history)
+                for window_answer in window_answers:
+                    group.append(window_answer)
                     if is_slow or len(group) == GROUP:
                         replies.put(RequestAnswers(request.number, group, is_last=False), at_once=is_slow)
                         group = []

@@ -57,6 +57,7 @@ class ResultSequence:
         self._states[kind] = decision.states
         self._history = self._history.with_search(decision.search).settled(final.span.end)
         store.update(decision.blocks)
+        # An audit of a long log would otherwise hold the blocks of all its windows.
         for place in blocks.obsolete(query, kind, store, final.span.end):
             del store[place]
         return result

@@ -75,7 +75,9 @@ class FinalPublisher:
             finals = [state.answer(answer.states, answer.blocks, answer.search) for answer in answers]
             acks += await self._send(finals, answers)
             positions |= {due.final.span.window: due.final.position for due in finals}
-        if refused := await count_refused(acks):
+
+        refused = await count_refused(acks)
+        if refused:
             self._log_too_large_records(state.versions.query, refused)
         await self._settle(state, positions)
 

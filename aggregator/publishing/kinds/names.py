@@ -44,19 +44,23 @@ def find(attribute: CountedAttribute) -> NameFindings:
 
 def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history: NameHistory) -> NameResult:
     """Return the names of a window with this total."""
-    n, independent = total.n, span.independent(total.n, query)
+    n = total.n
+    independent = span.independent(n, query)
     counts = total.counts.astype(np.int64, copy=False)
-    before = history.before(span)
+    sightings = history.before(span)
     is_searched = query.is_searched(span.window)
-    dictionary = {*before, *query.known} if is_searched else set(before)
+    dictionary = {*sightings, *query.known} if is_searched else set(sightings)
     if is_searched:
         result = search(slots, counts, n, independent, dictionary=dictionary, family_error=query.family_error)
-        names, ambiguous, maps = [*result.names], [*result.ambiguous], result.maps
+        names = [*result.names]
+        ambiguous = [*result.ambiguous]
+        maps = result.maps
     else:
         maps = Maps.of(slots, counts, n, independent)
         names, ambiguous = maps.ask_each(dictionary)
 
     def is_crowd(name: Name) -> bool:
+        # However sure a name is, one of fewer clients could single them out.
         return round(name.share * n) >= query.crowd
 
     unclear = (text for text in ambiguous if text in dictionary)
@@ -67,7 +71,7 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
         ambiguous=tuple(
             sorted(text for text in unclear if is_crowd(maps.estimate(text, maps.cells(text), range(MAPS))))
         ),
-        before=before,
+        before=sightings,
         end=span.end,
         smallest=smallest_share(slots.strings, slots.cell_oracle, independent),
         is_searched=is_searched,

@@ -123,6 +123,7 @@ def budget_kinds(watch: Watch) -> float:
 
 def limit_error(watch: Watch) -> float:
     """Return the probability of a false enter, and of a false leave, of one quantile in one final."""
+    # Without limits nothing is tested, and `error` would divide by zero.
     return watch.error(kinds=budget_kinds(watch), tests=max(1, len(watch.limits)))
 
 
@@ -143,6 +144,7 @@ class ChangedNumbers:
     @cached_property
     def _rises(self) -> dict[str, float]:
         if not self.changes.known:
+            # A quantile that is proved on neither side stays, or noise at the limit would bring an alert in each final.
             return {}
         return {name: measure.rise(self.changes) for name, measure in self.measures.items()}
 

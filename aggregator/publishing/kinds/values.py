@@ -144,6 +144,7 @@ class ShareTests:
     def _leaves(self) -> set[int]:
         """The values that are proved to be below the thresholds of their entry."""
         sample = self._sample
+        # All values together share the error, because each of them is tested.
         error = self.watch.error() / len(sample.shares)
         values_by_threshold: dict[float, list[int]] = {}
         for value, threshold in sorted(self._thresholds.items()):
