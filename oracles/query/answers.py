@@ -49,6 +49,7 @@ def read_attributes(draft: Draft) -> dict[str, Domain]:
     tables = table(draft.table["attributes"], place)
     if not tables:
         raise place.error("must be a table of one or more attributes with their domains, got none")
+    # Sorted, because reports number the attributes, and a file may list them in any order.
     return {name: read_domain(tables[name], place / name, draft.folder, draft["other"]) for name in sorted(tables)}
 
 

@@ -34,6 +34,7 @@ class Query(Settings):
     """Guarantee of a whole record: epsilon, except for rsfd."""
     limits: tuple[tuple[float, float], ...]
     """Quantiles of numbers with the limits that alerts watch."""
+    # A definition in a topic leaves nothing open, and must equal the file that it was written from.
     open: frozenset[str] = field(compare=False)
     """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
 
@@ -44,6 +45,7 @@ class Query(Settings):
     @property
     def searches_a_day(self) -> float:
         """Number of searches for names in a day."""
+        # A window `all` has no step. It is searched once in each length of `search`.
         steps = (window.step or self.search for window in self.windows if self.is_searched(window))
         return sum(_DAY / step for step in steps if step)
 
@@ -182,6 +184,7 @@ class Query(Settings):
     def canonical(self) -> str:
         """All settings that give a report its meaning, as canonical JSON."""
         content = {"format": 1, "name": self.name, **meaning(self)}
+        # Clients in other languages hash the same bytes, so the form is exact: sorted keys, no blanks, UTF-8.
         return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @cached_property

@@ -148,6 +148,7 @@ class Domain:
         if isinstance(value, str):
             try:
                 value = json.loads(value)
+            # Requests have such texts too, and thousands of brackets exceed the depth of the parser.
             except (ValueError, RecursionError):
                 return None
         if not isinstance(value, list | tuple) or len(value) != 2:
@@ -157,6 +158,7 @@ class Domain:
 
     @cached_property
     def _positions(self) -> dict[str, int]:
+        # Definitions in a topic may have values with the same normal form. The first one counts.
         values = self.values or ()
         return {composed(values[position]): position for position in reversed(range(len(values)))}
 
@@ -177,6 +179,7 @@ def _bin(scale: Scale, value: object) -> int | None:
             value = float(value)
         except ValueError:
             return None
+    # Python takes true for the number 1.
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
         return None
     return int(scale.positions([float(max(min(value, scale.high), scale.low))])[0])
@@ -184,12 +187,15 @@ def _bin(scale: Scale, value: object) -> int | None:
 
 def composed(text: str) -> str:
     """Return a text in Unicode's normal form C, so that an e with an accent is one answer however it was typed."""
+    # ASCII has one form, and this test is faster than the search for it.
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def is_nameable(value: object) -> bool:
     if not isinstance(value, str) or value in ("", OTHER):
         return False
+
+    # JSON can hold half of a pair of surrogates, which no record in UTF-8 can.
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -81,6 +81,7 @@ def _file(name: Any, place: Place, folder: Path) -> tuple[str, ...]:
 
     # Files of other systems end their lines with a carriage return too.
     lines = [line.removesuffix("\r") for line in read_text(folder / name, place, f"{name} ").split("\n")]
+    # The end of the last line begins no further value.
     if not lines[-1]:
         lines.pop()
     if not lines:

@@ -106,6 +106,7 @@ def _query(name: str, value: object, place: Place, folder: Path | None, edition:
         limits=limits(draft),
         open=open_keys(draft),
     )
+    # The digest keys the hash and covers the whole query, so this comes last.
     if isinstance(query.oracle, Slots):
         return replace(query, oracle=query.oracle.keyed(query.digest))
     return query

@@ -39,6 +39,7 @@ def stored_windows(window: Window) -> int:
     """Return the largest number of stored windows of a kind, for comparison with later ones."""
     if window.kind == "all":
         return 0
+    # Windows end at steps, so their distance is rounded up to whole steps.
     apart = -(-window.size // (SPACING * window.step)) * window.step
     return 1 - (window.step - window.size) // apart
 
@@ -54,6 +55,7 @@ def state_bytes(window: Window, cells: int, values: int) -> int:
 def check_sizes(cells: int, values: int, windows: Iterable[Window], place: Place, domain: str) -> None:
     """Raise QueryError if a tally of `cells` integers and `values` values, or a window's state, is too large."""
     most = f"{LARGEST >> 20} MiB"
+    # Brokers would refuse the record later, and then no worker could go on with the query.
     if INTEGER * cells > LARGEST:
         raise (place / domain).error(
             f"a tally can take {INTEGER * cells:,} bytes, more than {most}; use fewer values, or several queries; "

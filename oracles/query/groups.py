@@ -93,6 +93,7 @@ def number_of(groups: Groups | None, group: str | int | None) -> int:
     Values that the query does not list are of group 0, as in frames. So a client may name a value before the query
     lists it.
     """
+    # Python takes True for an integer, so it would be group 1.
     if group is None or (isinstance(group, int) and not isinstance(group, bool)):
         return group or 0
     if not isinstance(group, str):

@@ -74,7 +74,8 @@ class Settings:
 
 
 def _until(draft: Draft) -> Any:
-    start, end = draft["from"], draft["until"]
+    start = draft["from"]
+    end = draft["until"]
     if start is not None and end is not None and start >= end:
         table = draft.table
         raise draft.error("until", f"must be later than from ({table['from']}), got {table['until']}")

@@ -11,6 +11,7 @@ from oracles.query.settings import Place
 
 _SLACK = 1 + Fraction(1, 10**12)
 """Tolerance of a budget, so that 0.3 is three times 0.1."""
+# Fifty halvings reach the last bits of a float.
 _ROUNDS = 50
 DEVICE_EPSILON = 8.0
 """Epsilon that a device reveals over all queries, by default."""
@@ -71,12 +72,18 @@ def _largest_epsilon(holds: Callable[[float], bool], most: float) -> float | Non
 
     `holds` must be true for every smaller epsilon too.
     """
-    low, high = 0.0, most
+    low = 0.0
+    high = most
     for _ in range(_ROUNDS):
         middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
     if not low:
         return None
+
+    # Five digits may round up beyond the bound. Then the next smaller number of five digits is the answer.
     text = f"{low:.4e}"
     nearest = float(text)
     if holds(nearest):

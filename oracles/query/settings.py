@@ -38,8 +38,10 @@ class Place:
 def shown(value: object) -> str:
     """Return a value as an error quotes it: one short line."""
     try:
+        # The representation of a date of TOML is a call in Python.
         text = str(value) if hasattr(value, "isoformat") else repr(value)
     except (ValueError, RecursionError):
+        # Python refuses to print integers of more than 4,300 digits.
         text = f"a {type(value).__name__} too long to show"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -72,6 +74,7 @@ def number(valid: str, holds: Callable[[float], bool]) -> Rule:
     """Return a rule for finite numbers, which become floats."""
 
     def finite(value: object) -> bool:
+        # TOML has integers above every float, which `float` would refuse with another error.
         return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
     return Rule(f"a number {valid}", lambda value: finite(value) and holds(value), float)
@@ -103,9 +106,13 @@ def seconds(text: object) -> int | None:
 
 
 def duration(minimum: int) -> Rule:
+    def is_long_enough(value: object) -> bool:
+        length = seconds(value)
+        return length is not None and length >= minimum
+
     return Rule(
         f'a duration such as "10s", "1m", "2h" or "1d", from {minimum}s to {MAX_SECONDS // 86_400}d',
-        lambda value: (length := seconds(value)) is not None and length >= minimum,
+        is_long_enough,
         seconds,
         lambda length: None if length is None else f"{length}s",
     )
@@ -231,7 +238,11 @@ def _window(text: object, pane: int) -> Window | None:
     if text == "all":
         return Window("all", 0, 0)
     lengths = [seconds(part) for part in text.split("/")] if isinstance(text, str) else []
-    size, step = (*lengths, *lengths)[:2] if len(lengths) in (1, 2) else (None, None)
+    if len(lengths) not in (1, 2):
+        return None
+
+    size = lengths[0]
+    step = lengths[-1]
     if not size or not step or size % pane or step % pane or step > size:
         return None
     return Window("tumbling" if step == size else "hopping", size, step)
@@ -266,6 +277,7 @@ def quantile_name(share: float) -> str:
     >>> quantile_name(0.95), quantile_name(0.999), quantile_of("p99.9")
     ('p95', 'p99.9', 0.999)
     """
+    # The float 0.95 is a little less than 95%. Its shortest text is exact.
     return f"p{Decimal(repr(share)) * 100:f}".rstrip("0").rstrip(".") if share != 1 else "p100"
 
 

@@ -122,9 +122,9 @@ def read_known(value: object, place: Place, discovery: Discovery) -> tuple[str, 
     names = [discovery.coding.name(text) for text in texts]
     again = repeated(names)
     if again is not None:
-        first = texts[names.index(names[again])]
+        earlier = texts[names.index(names[again])]
         raise place.error(
-            f"must be coded differently, but {shown(first)} and {shown(texts[again])} are {names[again]!r}"
+            f"must be coded differently, but {shown(earlier)} and {shown(texts[again])} are {names[again]!r}"
         )
     for text, name in zip(texts, names, strict=True):
         if not discovery.is_whole(text):
@@ -135,6 +135,7 @@ def read_known(value: object, place: Place, discovery: Discovery) -> tuple[str, 
 def read_search(value: object, place: Place, pane: int, longest: int) -> int:
     """Return the length of the shortest window that is searched. `longest` is the longest finite window, or 0."""
     if value is None:
+        # Rounded up, because a search is of whole panes.
         return longest or -(-SEARCH_BY_DEFAULT // pane) * pane
     length: int = duration(1)(value, place)
     if length % pane:
