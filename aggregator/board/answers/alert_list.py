@@ -32,11 +32,16 @@ class Alerts(TableAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         del name
-        query, attribute = parameters.text("query"), parameters.text("attribute")
+        query = parameters.text("query")
+        attribute = parameters.text("attribute")
         if query is not None and query not in store.names:
             raise lookup.unknown(store, query)
+
+        # A filter that the request lacks lets all alerts pass.
         kind = parameters.choice("kind")
         choices = {"query": query, "attribute": attribute, "kind": kind}
         filters = {key: text for key, text in choices.items() if text is not None}
-        matches = (each for each in store.alerts() if all(getattr(each, key) == text for key, text in filters.items()))
+        matches = (
+            alert for alert in store.alerts() if all(getattr(alert, key) == text for key, text in filters.items())
+        )
         return cls(alerts=[members(alert) for alert in islice(matches, parameters.whole("limit"))])

@@ -59,6 +59,7 @@ class OverviewRow:
         newest, withheld = windows.shown(definition.name)
         age = None if series.latest_end is None else store.age(series.latest_end)
 
+        # A query without values has all members too, as the schema says.
         leader: dict[str, Any] = {
             "n": None,
             "measure": "share",

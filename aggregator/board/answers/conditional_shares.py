@@ -69,7 +69,7 @@ class GivenShares(TableAnswer):
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, windows = lookup.windows(store, parameters, name)
         query = store.definition(series)
-        attribute, other, pair = _pair(query, parameters)
+        attribute, second_attribute, pair = _pair(query, parameters)
         view = lookup.view_of(windows, parameters, Definition(query, pair))
 
         value = parameters.text("value")
@@ -80,14 +80,14 @@ class GivenShares(TableAnswer):
             raise missing(f"{value!r} is not a value of {query.attributes[attribute].name}", parameter="value")
 
         cells = _cells(query, pair, attribute, position)
-        names = query.domains[other]
+        names = query.domains[second_attribute]
         return cls(
             query=view.record.query,
             digest=view.record.digest,
             group=lookup.group_name(query, view.record.group),
             attribute=query.attributes[attribute].name,
             value=value,
-            of_attribute=query.attributes[other].name,
+            of_attribute=query.attributes[second_attribute].name,
             window=WindowRow.of(view.record.span),
             final=view.record.final,
             through=view.part.through,
@@ -109,10 +109,11 @@ def _pair(query: Query, parameters: Parameters) -> tuple[int, int, int]:
 
     choices = [parameters.text(key) for key in ("attribute", "of")]
     for number, attribute in enumerate(query.attributes):
+        # The query file has each pair in one order, but a request may ask for either side.
         places = attribute.pair
         if places is not None and [names[place] for place in places] in (choices, choices[::-1]):
-            first, second = places if names[places[0]] == choices[0] else places[::-1]
-            return first, second, number
+            row, column = places if names[places[0]] == choices[0] else places[::-1]
+            return row, column, number
 
     text = ", ".join(pair.name for pair in pairs)
     raise bad(f"name the two attributes of a pair as `attribute` and `of`; the pairs are {text}", parameter="of")
@@ -127,6 +128,7 @@ def _cells(query: Query, pair: int, attribute: int, position: int) -> Ints:
 
 
 def _rows(view: View, cells: Ints, names: list[str]) -> list[GivenRow]:
+    # A share among the clients of a row needs all its cells, and `publish` may leave some out.
     if view.part.withheld or not view.whole:
         return [GivenRow(value=name, share=None, low=None, high=None) for name in names]
     shares = given(view.estimate, cells)

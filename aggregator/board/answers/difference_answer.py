@@ -59,6 +59,7 @@ class DifferenceAnswer(TableAnswer):
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         names = parameters.values()
+        # Whoever names values wants all of them. The usual number of rows is for a list of the largest.
         top = parameters.whole("top", MOST if names else None)
         family_error = parameters.above("family_error", 0.0)
         are_groups = parameters.text("with") is not None
@@ -115,17 +116,19 @@ def _groups(store: Store, parameters: Parameters, name: str) -> tuple[View, View
     series, windows = lookup.windows(store, parameters, name)
     query = store.definition(series)
     definition = lookup.definition(query, parameters)
-    group, other = (lookup.group(query, parameters.text(key)) for key in ("group", "with"))
-    if group is None or group == other:
+    group = lookup.group(query, parameters.text("group"))
+    second_group = lookup.group(query, parameters.text("with"))
+    if group is None or group == second_group:
         raise bad("name two groups: `group` and `with`", parameter="group")
 
-    others = series.kinds_of(other).get(windows.window, Windows(windows.window))
+    second_windows = series.kinds_of(second_group).get(windows.window, Windows(windows.window))
     if parameters.text("window") not in (None, LATEST):
         end = parameters.whole("window", 0)
-        return lookup.view_at(windows, definition, end), lookup.view_at(others, definition, end)
+        return lookup.view_at(windows, definition, end), lookup.view_at(second_windows, definition, end)
 
+    # The newest window may withhold one of the groups, and then there is nothing to compare.
     for end in reversed(windows.ends):
-        entries = windows.finals[end], others.finals.get(end)
+        entries = windows.finals[end], second_windows.finals.get(end)
         if all(entry is not None and entry.shows(definition.name) for entry in entries):
-            return lookup.view_at(windows, definition, end), lookup.view_at(others, definition, end)
-    raise missing(f"no window of this kind shows values of both groups, {group} and {other}", parameter="with")
+            return lookup.view_at(windows, definition, end), lookup.view_at(second_windows, definition, end)
+    raise missing(f"no window of this kind shows values of both groups, {group} and {second_group}", parameter="with")

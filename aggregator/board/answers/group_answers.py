@@ -59,6 +59,7 @@ class GroupAnswers(TableAnswer):
 
         labels = [query.groups.label(number) for number in (*range(1, query.groups.count), 0)]
         entries = [_entry(series.kinds_of(label).get(total.record.span.window), total.record) for label in labels]
+        # A provisional window has no record of an attribute that it withholds.
         parts = {
             label: entry.part(total.definition.name)
             for label, entry in zip(labels, entries, strict=True)

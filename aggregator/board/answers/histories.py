@@ -72,6 +72,7 @@ class History(TableAnswer):
         rows = []
         for point in points:
             rows.append(point)
+            # The points of a long history take seconds together, so other requests come between.
             yield None
         yield cls(**fields, points=rows)
 
@@ -81,6 +82,7 @@ def _history(store: Store, parameters: Parameters, name: str) -> tuple[dict[str,
     series, windows = lookup.windows(store, parameters, name)
     definition = lookup.definition(store.definition(series), parameters)
     entries = lookup.between(windows, parameters)
+    # A provisional window has no record of an attribute that it withholds.
     records = [entry for entry in entries if entry.final or entry.shows(definition.name)]
 
     value = parameters.text("value")

@@ -32,6 +32,7 @@ def windows(store: Store, parameters: Parameters, name: str) -> tuple[Series, Wi
     kind = parameters.choice("kind")
     size = parameters.number("size")
     step = parameters.number("step")
+    # An earlier version of the query may have had other kinds of windows, which the board still keeps.
     kinds = list(dict.fromkeys([*store.definition(series).windows, *series.kinds]))
     for window in kinds:
         if kind in (None, window.kind) and size in (None, window.size) and step in (None, window.step):
@@ -174,6 +175,7 @@ def _entry(windows: Windows, parameters: Parameters, attribute: str | None) -> t
     if parameters.text("window") in (None, LATEST):
         if provisional is not None:
             return provisional, []
+        # If no window shows values, the newest one says why.
         record = newest or windows.latest
         if record is None:
             raise _no_final(parameters.text("group"))

@@ -80,6 +80,7 @@ class RangeShares(WindowAnswer):
 
         shares = []
         for range_name, (start, end) in _ranges(parameters, dict(definition.subject.ranges), definition.scale):
+            # The row in the record comes from all bins. The cumulative shares have fewer steps.
             row = record.named_range(range_name) or _range_row(record, definition.scale, start, end)
             truth = None if true is None else true_range(definition.scale, true, row["from"], row["to"])
             shares.append({"name": range_name, **row, "truth": truth})
@@ -91,12 +92,12 @@ def _range_row(record: NumberAnswers, scale: Scale, start: float, end: float) ->
     if start >= end:
         raise bad(f"from must be below to, got {start:g} and {end:g}", parameter="from")
     steps = scale if record.numbers is None else record.numbers.scale
-    first, last = steps.bounds(start, end)
-    if first >= last:
+    first_step, end_step = steps.bounds(start, end)
+    if first_step >= end_step:
         are_bins = steps.bins == scale.bins
         reason = "bin;" if are_bins else f"step; a record has {steps.bins:,} steps for {scale.bins:,} bins, so"
         raise bad(f"the range from {start:g} to {end:g} holds no whole {reason} use ends that are further apart")
-    ends = {"from": float(steps.edges[first]), "to": float(steps.edges[last])}
+    ends = {"from": float(steps.edges[first_step]), "to": float(steps.edges[end_step])}
     return {**ends, **_NO_RANGE, **(record.range(start, end) or {})}
 
 
@@ -136,6 +137,7 @@ class CumulativeShares(WindowAnswer):
 
         steps: list[StepRow] = []
         if numbers is not None:
+            # The record may have fewer steps than the truth has bins, and rounded sums may exceed 1.
             bins = len(numbers.cdf)
             sums = None if true is None else np.clip(np.cumsum(true)[len(true) // bins - 1 :: len(true) // bins], 0, 1)
             truth = [None] * bins if sums is None else sums.tolist()

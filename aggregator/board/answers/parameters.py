@@ -28,7 +28,7 @@ class Parameter:
 
     def limits(self, kind: str) -> Schema:
         """Return the part of the schema with this JSON type."""
-        return next(each for each in self.schema.get("anyOf", [self.schema]) if each["type"] == kind)
+        return next(part for part in self.schema.get("anyOf", [self.schema]) if part["type"] == kind)
 
 
 def _whole(most: int, least: int = 0, **more: int) -> Schema:
@@ -142,10 +142,14 @@ class Parameters:
 
     def number(self, name: str) -> int | None:
         """Return a whole number, or None if the request does not have it."""
-        text, limits = self.text(name), self._parameters[name].limits("integer")
+        text = self.text(name)
         if text is None:
             return None
-        least, most = limits["minimum"], limits["maximum"]
+
+        # `int` alone would also take blanks, signs, underscores and the digits of other scripts.
+        limits = self._parameters[name].limits("integer")
+        least = limits["minimum"]
+        most = limits["maximum"]
         if not text.isascii() or not text.isdecimal() or len(text) > 15 or not least <= int(text) <= most:
             raise bad(f"{name} must be a whole number from {least} to {most}, got {text!r}", parameter=name)
         return int(text)
@@ -159,10 +163,13 @@ class Parameters:
 
     def above(self, name: str, default: float) -> float:
         """Return a number within the limits of the parameter."""
-        text, limits = self.text(name), self._parameters[name].limits("number")
+        text = self.text(name)
         if text is None:
             return default
-        least, most = limits["exclusiveMinimum"], limits["maximum"]
+
+        limits = self._parameters[name].limits("number")
+        least = limits["exclusiveMinimum"]
+        most = limits["maximum"]
         number = _float(text)
         if not least < number <= most:
             raise bad(f"{name} must be a number above {least:g} and at most {most:g}, got {text!r}", parameter=name)
@@ -188,7 +195,8 @@ class Parameters:
 
     def choice(self, name: str, choices: Sequence[str] = ()) -> str | None:
         """Return one of the choices, by default the choices of the parameter."""
-        text, choices = self.text(name), choices or self._parameters[name].schema["enum"]
+        text = self.text(name)
+        choices = choices or self._parameters[name].schema["enum"]
         if text is not None and text not in choices:
             raise bad(f"{name} must be one of {', '.join(choices)}, got {text!r}", parameter=name)
         return text

@@ -29,6 +29,7 @@ class Reply:
     def csv(cls, columns: Sequence[str], rows: Iterable[Any]) -> Self:
         """Return a table with empty cells for unknown numbers. "window.end" names the end of a row's window."""
         text = io.StringIO()
+        # RFC 4180 ends lines so, on every system.
         writer = csv.writer(text, lineterminator="\r\n")
         writer.writerow(columns)
         getters = [attrgetter(column) for column in columns]
@@ -37,6 +38,7 @@ class Reply:
 
     @property
     def tag(self) -> str:
+        # The kind belongs to the tag, because one path gives JSON and CSV of the same numbers.
         return f'"{sha256(self.kind.encode() + self.body).hexdigest()[:32]}"'
 
 

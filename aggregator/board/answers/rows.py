@@ -114,9 +114,11 @@ class PointRow:
         cls, record: Entry, attribute: str | None, value: str, method: str | None, truth: float | None
     ) -> "PointRow":
         part = record.part(attribute)
-        at = part.values.index(value) if value in part.values else None
+        place = part.values.index(value) if value in part.values else None
         columns = part.shares.get(method or ""), part.shares[UNBIASED], part.low, part.high
-        share, unbiased, low, high = (None if c is None or at is None else float(c[at]) for c in columns)
+        share, unbiased, low, high = (
+            None if column is None or place is None else float(column[place]) for column in columns
+        )
         return cls(
             start=record.span.start,
             end=record.span.end,

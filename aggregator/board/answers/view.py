@@ -94,6 +94,7 @@ class View:
         """Return the share above which a value is listed, or None without reports, and for unknown strings."""
         if not self.part.n_independent or self.definition.has_strings:
             return None
+        # The threshold depends on the errors alone, so a large domain needs no memory for shares.
         empty = np.broadcast_to(np.float64(np.nan), self.definition.domain.size)
         query = self.definition.query
         return bounds(self._estimate(empty), query.threshold, query.family_error)[0]
@@ -138,6 +139,7 @@ class View:
         """Return the published answer about a set of the query file."""
         sets: dict[str, dict[str, Any]] = self.part.rest()["sets"]
         if self.part.withheld:
+            # A withheld record has no sets, but a wrong name must still be refused.
             sets = {set_name: {} for set_name, _ in subjects(self.definition.query)[self.definition.attribute].sets}
         if name not in sets:
             names = f"the sets are {', '.join(sets)}" if sets else "the query has no sets"
