@@ -105,6 +105,7 @@ class Alert:
     def of(cls, **values: Any) -> Self:
         """Return an alert with these fields. Its id is a hash of them, so a repeated alert has the same id."""
         alert = cls(id="", **values)
+        # Sorted keys, or a field that moves would give a repeated alert another id.
         return replace(alert, id=sha256(orjson.dumps(members(alert), option=orjson.OPT_SORT_KEYS)).hexdigest()[:32])
 
     @property
@@ -143,6 +144,7 @@ def encode(alert: Alert) -> bytes:
 
 def decode(value: bytes) -> Alert:
     """Return the alert in these bytes. Raise a ReportError or ValueError if they hold none."""
+    # Anybody may write to the topic, and a reader would parse whatever comes.
     if len(value) > _LONGEST:
         raise ReportError(f"the alert has {len(value)} bytes, but may have at most {_LONGEST}")
     data = orjson.loads(value)

@@ -23,6 +23,7 @@ def crowd_privacy(query: Query, attribute: str | None, span: Span, n: int) -> Cr
     periods = max(1, -(-span.end // query.period) - span.start // query.period)
     is_unclear = query.solution == "rsfd" and query.answers == "life"
     people = honest(n)
+    # A person in two periods has two reports, and the guarantee is of one.
     if periods > 1 or is_unclear or people < 1:
         return None
     epsilon, delta = crowd_epsilon(query.record_epsilon, people, _overlap(query, attribute))
@@ -36,5 +37,5 @@ def _overlap(query: Query, attribute: str | None) -> float | None:
         return query.only_oracle.overlap
     if isinstance(oracle, Oracle) or query.solution != "smp":
         return None
-    names = [each.name for each in query.attributes]
+    names = [attribute_row.name for attribute_row in query.attributes]
     return oracle.encoders[names.index(attribute or "")].overlap

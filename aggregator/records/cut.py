@@ -63,6 +63,7 @@ def _with_lists(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record whose values are lists. The name of a pair is the JSON of its list."""
 
     def row_of(row: HitterRow) -> dict[str, Any]:
+        # The name is JSON already, so it goes in as it is. As a text it would be escaped a second time.
         return {**asdict(row), "value": orjson.Fragment(row.value)}
 
     return {

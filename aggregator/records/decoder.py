@@ -57,6 +57,7 @@ def decode(value: bytes) -> Record:
     through = read(_Through, fields["window"]).through if "through" in fields["window"] else None
     members |= {attribute: _exact(orjson.dumps(fields[name])) for name, attribute in JSON_MEMBERS.items()}
     members |= {name: floats(fields[name], count) for name in _COLUMNS}
+    # A board holds thousands of records with the same few methods, so they share one text.
     members["shares"] = {sys.intern(method): floats(column, count) for method, column in fields["shares"].items()}
     members["group"] = value_in_record(fields["group"])
     flags = tuple(map(sys.intern, read(QualityRow, fields["quality"]).flags))
@@ -75,6 +76,7 @@ def _fields_of(document: Any) -> dict[str, Any]:
     missing = _DECLARATIONS.keys() - fields.keys()
     if missing:
         raise ReportError(f"the record needs {', '.join(sorted(missing))}")
+    # A withheld record has null, which no reader could compare with a number.
     if fields["n_independent"] is None:
         fields["n_independent"] = 0
 

@@ -239,6 +239,7 @@ def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_pro
 
 def _estimate(record: Record, size: int, places: Ints) -> Estimate:
     """Return the worker's estimate of the values at these places of a record."""
+    # The places are those of the record, and not those of the domain, so the shares are picked after the estimate.
     estimate = estimate_of(record, size)
     return replace(estimate, shares=estimate.shares[places])
 

@@ -28,6 +28,7 @@ def digits_of(scale: Scale) -> int:
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # edges can be equal if floats cannot tell them apart
         widths_from_zero = np.nanmax(np.abs(scale.edges[1:]) / np.diff(scale.edges))
+    # Beyond 15 digits the text of a float depends on the processor's library.
     return min(max(DIGITS, len(str(int(min(widths_from_zero, _MOST)))) + 2), _MOST_DIGITS)
 
 

@@ -133,6 +133,7 @@ def _record(window: WindowFindings, row: GroupTotal, group: int | None) -> tuple
 
 def _maps(window: WindowFindings, findings: NameFindings) -> tuple[bytes, bytes]:
     """Return the key and the bytes of the record of maps."""
+    # The key of the final with an end of its own, so that readers of records skip it by the key alone.
     return key(window.query, window.span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
 
 

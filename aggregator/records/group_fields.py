@@ -79,6 +79,7 @@ def weighted_field(population: PopulationShares, positions: Ints) -> dict[str, A
 
 def first_of_weighted(fields: dict[str, Any], count: int) -> dict[str, Any]:
     """Return the weighted total of the first values."""
+    # A cut record has fewer values, and each of its columns must be as long as they are.
     shares = {method: column[:count] for method, column in fields["shares"].items()}
     return {**fields, **{name: fields[name][:count] for name in _COLUMNS}, "shares": shares}
 

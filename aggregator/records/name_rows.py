@@ -106,6 +106,7 @@ def decode_maps(value: bytes, cells: int) -> tuple[list[Ints], list[int]]:
     except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, zlib.error) as error:
         raise ReportError(f"the maps are unreadable: {error!r}") from error
 
+    # Forged cells would otherwise give a string more reports than the window has.
     if any(int(cells_of_map.max()) > n for cells_of_map, n in zip(counts, answering, strict=True)):
         raise ReportError("a cell of a map has more reports than the map")
     return counts, answering

@@ -129,6 +129,7 @@ class NumberAnswers:
 
 def is_answer(name: str, scale: Scale, ranges: Sequence[str]) -> bool:
     """Whether numbers of this scale, with these ranges, have an answer of this name."""
+    # A scale from zero on has no logarithm of its lower end, so no geometric mean.
     means = (MEAN, GEOMETRIC_MEAN) if scale.kind == LOG else (MEAN,)
     return name in (*means, *ranges) or quantile_of(name) is not None
 

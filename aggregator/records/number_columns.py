@@ -25,6 +25,7 @@ def floats(numbers: Any, count: int | None) -> Floats:
     """Return an array of numbers. None becomes NaN. Raise a ReportError if a number is too large."""
     if not isinstance(numbers, list) or not set(map(type, numbers)) <= _NUMBERS or count not in (None, len(numbers)):
         raise ReportError(f"numbers must be a list of {count}")
+    # JSON has integers above every float, which NumPy refuses with an error of its own.
     try:
         array = np.array(numbers, np.float64)
     except OverflowError as error:

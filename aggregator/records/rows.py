@@ -200,5 +200,5 @@ def cell(value: Any) -> str:
 
 def _is_formula(text: str) -> bool:
     """Whether a spreadsheet may read the text as a formula. Some ignore blanks and invisible characters before it."""
-    first = next((each for each in text if each.isprintable() and not each.isspace()), "")
-    return first in _FORMULAS or text.startswith(_BREAKS)
+    beginning = next((character for character in text if character.isprintable() and not character.isspace()), "")
+    return beginning in _FORMULAS or text.startswith(_BREAKS)

@@ -22,6 +22,7 @@ class Span(NamedTuple):
 
     def independent(self, n: int, query: Query) -> int:
         """Return how many of the window's n reports are independent, whatever values the clients have."""
+        # A client whose noise repeats counts once, and in the worst case each client repeats it in every period.
         return n // query.repeats(self.start, self.end)
 
 

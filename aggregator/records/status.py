@@ -35,6 +35,7 @@ class QueryStatus:
 
 def key(query: Query) -> bytes:
     """Return the key of the status of a query."""
+    # The digest is in it, because a query that restarts has another one, and the old status is deleted on its own.
     return f"{query.name}|{query.digest.hex()}".encode()
 
 

@@ -36,6 +36,7 @@ class Truth:
 
     def put(self, pane: int, source: str, counts: tuple[Ints, ...]) -> None:
         """Set the counts of one source, in place of its earlier ones."""
+        # A late record of a dropped pane would come back without its other sources, and look complete.
         if self._dropped_through is not None and pane <= self._dropped_through:
             return
         if pane not in self._counts:
