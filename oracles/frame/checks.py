@@ -15,6 +15,7 @@ def check_frame(digest: bytes, pane: int, reports: Reports, name: bytes | None) 
     """Raise an error if no frame can hold these values, before a frame is sent."""
     if not isinstance(digest, bytes) or len(digest) != 8:
         raise ParameterError(f"a digest must be 8 bytes, got {digest!r}")
+    # Python takes True for a whole number.
     if isinstance(pane, bool) or not isinstance(pane, int | np.integer) or not is_whole_second(int(pane)):
         raise ParameterError(f"a pane must be a whole second that fits in 64 bits, got {pane!r}")
     if name is not None:
@@ -22,6 +23,7 @@ def check_frame(digest: bytes, pane: int, reports: Reports, name: bytes | None) 
     if not isinstance(reports, np.ndarray) or reports.dtype != np.uint8 or reports.ndim != 2:
         raise ReportError("reports must be a NumPy array of uint8 with shape (n, width)")
     n, width = reports.shape
+    # The header has 4 bytes for n and 2 for the width, so larger ones would be cut silently.
     if not 1 <= width <= MAX_WIDTH or n >= 1 << 32:
         raise ReportError(f"a frame must hold fewer than 2^32 reports of 1 to {MAX_WIDTH} bytes, got {n} of {width}")
 

@@ -117,6 +117,7 @@ def encode(digest: bytes, pane: int, reports: Reports, id: bytes | None = None, 
     check_group(group)
     n, width = reports.shape
     header = _HEADER.pack(MAGIC, _VERSION, 0, width, digest, pane, id or NONE, n, group, 0)
+    # Rows picked from a larger array need not lie next to each other.
     return b"".join((header, np.ascontiguousarray(reports).data))
 
 

@@ -166,6 +166,7 @@ def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
     for index, (offset, timestamp, data) in zip(unusual.tolist(), records_at(run, unusual), strict=True):
         record_clock = _clock_at(clocks, index)
         outcome, later_clock = gate.judge(data, timestamp, record_clock)
+        # A tick moves the clock of all records after it, so each of them needs a clock of its own.
         if later_clock != record_clock:
             return None
         outcomes.add(offset, outcome, record_clock)
@@ -188,6 +189,7 @@ def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
             frames = frames.merge(frames_by_pane[key][1])
         frames_by_pane[key] = query, frames
 
+    # The order is that of records which are judged one by one, so both ways write the same refusals.
     refusals.sort(key=lambda pair: pair[0])
     in_order = dict(sorted(frames_by_pane.items(), key=lambda item: int(item[1][1].offsets[0])))
     return Admission(_clock_at(clocks, -1), in_order, refusals)
@@ -216,6 +218,7 @@ def _tell_kinds(columns: RecordColumns) -> Kinds:
     headers = octets[columns.places[is_whole, np.newaxis] + np.arange(HEADER_SIZE)]
     ids = np.zeros(len(columns), np.uint64)
     ids[is_whole] = np.ascontiguousarray(headers[:, _ID]).view("<u8")[:, 0]
+    # Frames of one kind may differ in their ids, so these must not tell kinds apart.
     headers[:, _ID] = 0
 
     numbers: dict[tuple[int, bytes], int] = {}
@@ -223,6 +226,7 @@ def _tell_kinds(columns: RecordColumns) -> Kinds:
     keys = zip(columns.sizes[is_whole].tolist(), names, strict=True)
     kinds = np.full(len(columns), _NO_VERDICT, np.int64)
     kinds[is_whole] = [numbers.setdefault(key, len(numbers)) for key in keys]
+    # The compiled kernels stop at so many kinds, and both ways must judge alike.
     kinds[kinds >= MOST_KINDS] = _NO_VERDICT
     firsts = np.unique(kinds, return_index=True)[1]
     return Kinds(kinds.astype(np.int16), ids, firsts[kinds[firsts] != _NO_VERDICT])
@@ -232,6 +236,7 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
     """Judge the first frame of each kind. An id that belongs on this partition replaces its own id."""
     verdicts = KindVerdicts(len(firsts))
     numbers: dict[Pane, int] = {}
+    # An id of zeros means none, so partition 0 takes the next id that belongs on it.
     own_id = (gate.partition or gate.partitions).to_bytes(8, "little")
     for kind, index in enumerate(firsts.tolist()):
         clock = _clock_at(clocks, index)

@@ -152,6 +152,7 @@ class Gate:
         if clock is None:
             return verdict
 
+        # The kinds of real clients are back after one judgement each, so no order of use is kept for a flood.
         if len(self._verdicts) >= MOST_VERDICTS:
             self._verdicts.clear()
         self._verdicts[kind] = verdict

@@ -111,6 +111,7 @@ def _save(records: list[Record], form: str, path: Path) -> None:
     if form == "parquet":
         table(records).write_parquet(path)
         return
+    # The writer ends its lines itself. Some systems would add another carriage return.
     with path.open("w", encoding="utf-8", newline="") as file:
         _write(records, form, file)
 
