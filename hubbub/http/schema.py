@@ -70,6 +70,7 @@ def reader(kind: Any) -> _Reader:
     if origin is Annotated:
         return _bounded_reader(reader(arguments[0]), arguments[1])
     if origin in _UNIONS:
+        # A value class has a type or null. No member is a union of two types, which would need a choice here.
         read_value = reader(next(argument for argument in arguments if argument is not NoneType))
         return lambda data, place: None if data is None else read_value(data, place)
 

@@ -116,6 +116,7 @@ def found_row(strings: Strings, cell: Oracle) -> list[str]:
 
 def query_of(length: int, cells: int, epsilon: float, answers: str, budget: float | None) -> Query:
     """Return the query that a file of the newest edition would have."""
+    # The pane only has to be long enough for strings. No share depends on it.
     domain = {"discover": "text", "length": length, "cells": cells}
     table: dict[str, object] = {"domain": domain, "epsilon": epsilon, "pane": "1d", "answers": answers}
     if budget is not None:

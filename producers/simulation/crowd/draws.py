@@ -19,4 +19,5 @@ class Draws(IntEnum):
 
 def generator(seed: int, purpose: Draws, *key: int) -> np.random.Generator:
     """Return the generator of a purpose: the same for the same seed and key, independent of all others."""
+    # A spawn key, because sums of seeds and keys could meet, and two streams would be one.
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(purpose, *key)))

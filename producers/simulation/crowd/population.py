@@ -159,6 +159,7 @@ class _Block:
         if groups is not None:
             self._members = groups.draw_members(generator(population.seed, Draws.GROUPS, number), self.count)
 
+        # The narrowest type, because a population of millions keeps the value of each client.
         self._values = self._draw(self._rng).astype(np.min_scalar_type(population.largest))
         self._phases = self._rng.random(self.count if population.churn else 0, np.float32)
         """When each client draws new values, as a part of 1/churn turns."""

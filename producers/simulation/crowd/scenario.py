@@ -257,6 +257,7 @@ def _attack(keys: dict[str, Any], place: Place, query: Query) -> Attack:
     if "targets" not in keys:
         raise (place / "targets").error("is missing; it must be a list of values of the domain")
     aims = several(keys["targets"], place / "targets", _domain_value(domain))
+    # An empty tuple for each other attribute, whose answers the attackers leave as they are.
     targets = tuple(aims if index == attribute else () for index in range(len(query.domains)))
     return Attack(_course(keys, place), _value(keys, "kind", choice("maximal_gain", "random_value"), place), targets)
 

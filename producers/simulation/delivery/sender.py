@@ -59,6 +59,7 @@ class Sender:
 
     async def retry(self) -> None:
         """Send the failed frames again, and give up those whose pane is closed."""
+        # Only as many as there are now, because a frame that fails again joins the same queue.
         for _ in range(len(self._retries)):
             frame, first_time = self._retries.popleft()
             if in_time(self._query, frame.pane, int(1000 * self._now())):

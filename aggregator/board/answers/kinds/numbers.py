@@ -213,6 +213,7 @@ def true_answer(definition: Definition, name: str, shares: Floats) -> float | No
     if name == MEAN:
         return float(shares @ scale.middles)
     if name == GEOMETRIC_MEAN:
+        # Of the middles, as the workers compute it, so that the truth differs by the noise alone.
         return float(np.exp(shares @ np.log(scale.middles)))
     share = quantile_of(name)
     return None if share is None else true_quantile(scale, shares, share)

@@ -82,6 +82,7 @@ def group_names(total: View, names: list[str] | None, top: int) -> list[str]:
     if names is not None:
         return names
 
+    # Stable, or equal shares would change places from window to window.
     order = np.argsort(-total.part.shares[UNBIASED], kind="stable")[:top]
     return [total.part.values[place] for place in order.tolist()]
 
@@ -113,6 +114,7 @@ def leader(part: Record) -> dict[str, Any]:
         return dict.fromkeys(("value", "share", "low", "high", "level"))
 
     place = int(np.argmax(shares))
+    # The value is chosen because it leads, so its interval must hold for whichever value that is.
     level_of_list, low, high = intervals(part, np.array([place]))
     return {
         "value": part.values[place],
@@ -134,6 +136,7 @@ def value_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
         else (total["shares"].get(method, nothing), total["low"], total["high"])
     )
 
+    # Older records have no such share, so their values are present only if a hitter proves it.
     significance = np.inf if part.significance is None else part.significance
     hitters = {hitter.value: hitter for hitter in part.hitters(method)}
     proofs = {hitter.value for hitter in part.hitters(UNBIASED) if hitter.decided}
