@@ -25,6 +25,7 @@ from tests.queries import make_queries, make_table
 from tests.results import build, window_result
 from tests.slowness import patience
 
+# A value that a page must never take for markup.
 HOSTILE = "<script>alert(1)</script>"
 PANE = 10
 START = 1_700_000_000
@@ -161,6 +162,7 @@ class GroupCrowd(Crowd):
         for group, clients in enumerate(self.clients_by_group):
             tally = oracle.zeros()
             oracle.add(tally, oracle.perturb(self.answers_of(group, clients), self.rng))
+            # Group 0 has its numbers in the snapshot itself. Every other group has three numbers after its cells.
             parts += [tally] if group == 0 else [tally, [clients, 0, 0]]
         assert len(parts[0]) == cells
         self.snapshots.append(Snapshot(sum(self.clients_by_group), 0, 0, 0, np.concatenate(parts)))
@@ -272,6 +274,7 @@ class Board:
 
     def until(self, holds, seconds=30.0):
         """Return the first true result of `holds`."""
+        # The limit only ends a hang. It grows with the slowness of the machine.
         begin = time.monotonic()
         result = holds()
         while not result:

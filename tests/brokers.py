@@ -40,6 +40,7 @@ JAVA = (
     "java",
     "-Xmx512m",
     "-XX:+ExitOnOutOfMemoryError",
+    # A broker of a test lives for seconds, so the time of its start counts more than its speed.
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
     "-XX:-UsePerfData",
@@ -104,6 +105,7 @@ def jars() -> Path:
 
 
 def copy_jars(libs: Path) -> None:
+    # A copy that was broken off must not look like a whole one, so the folder gets its name at the end.
     half = libs.with_suffix(".half")
     shutil.rmtree(half, ignore_errors=True)
     command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={half}"]
@@ -266,6 +268,7 @@ class Cluster:
         """Wait until every broker answers, knows all others, and sees every replica in sync."""
         deadline = time.monotonic() + patience(START)
         for node in self.nodes:
+            # `node` is bound now, because a closure would see the node of the last turn.
             if not answers(node.bootstrap, deadline - time.monotonic(), lambda node=node: node.running):
                 raise RuntimeError(f"Kafka did not start: {node.log_end()}")
         for node in self.nodes:
@@ -321,6 +324,7 @@ def kafka(brokers: int):
 
 def create_topics(broker, partitions: int = 4, **settings) -> Kafka:
     """Create all topics under a new prefix, and return their settings of Kafka."""
+    # Tests of one session share a broker, so each has topics of its own.
     kafka = broker.kafka(f"t{uuid.uuid4().hex}.")
     asyncio.run(ensure(kafka, partitions, **settings))
     return kafka

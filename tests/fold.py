@@ -40,6 +40,7 @@ class Cell:
             self.duplicates += size
             numbers[2] += size
             return
+        # Beyond the limit an id is not remembered, so the frame counts, and the pane says so.
         if frame.id is not None and len(self.ids) < query.max_ids:
             self.ids.add(frame.id)
         elif frame.id is not None:
@@ -144,6 +145,7 @@ def with_reasons(groups):
         query = final.versions.at(final.end - final.versions.query.pane).query
         reasons = []
         for place, stretches in enumerate(final.stretches):
+            # The start of `all` is a mark already, so only its end is looked at.
             ends = [final.end] if final.window.kind == "all" else [final.start, final.end]
             if np.min(of_attribute(query, final.whole, place)) < query.crowd:
                 reasons.append("small")
@@ -231,6 +233,7 @@ def edge_spans(query):
 def first_with_span(versions, span, edge):
     """Return the first pane of the versions in a row that have this span, up to the version of an edge."""
     known = [version for version in versions.versions if version.first < edge]
+    # The span must be in all versions since, or an edge of it was none for a while.
     run = list(takewhile(lambda version: span in edge_spans(version.query), reversed(known)))
     return run[-1].first or float("-inf")
 
@@ -305,6 +308,7 @@ def total(parts):
     for part in parts:
         flags |= part.flags
     sums = [sum(getattr(part, name) for part in parts) for name in ("n", "implausible", "duplicates")]
+    # A pane before a new group has shorter counts, and the missing cells are zeros.
     longest = max(len(part.counts) for part in parts)
     counts = [np.pad(part.counts, (0, longest - len(part.counts))) for part in parts]
     return Snapshot(*sums, flags, np.sum(counts, axis=0))

@@ -43,6 +43,7 @@ class Broker:
 
     def compacted(self, random):
         """Return the records of a new reader, the last one of each key and some older ones."""
+        # Compaction keeps the last value of a key for sure, and any older one for a while.
         records = [pair for at, pair in enumerate(self.snapshots) if self.last[pair[0]] == at or random.random() < 0.3]
         return [(key, value) for key, value in records if value is not None]
 
@@ -155,6 +156,7 @@ class Reader:
         self.partitions = partitions
         self.mergers = {digest: self.merger(digest) for digest in BY_DIGEST}
         records += random.sample(records, len(records) // 3)
+        # A new reader gets partitions and old segments in any order, and some records twice.
         random.shuffle(records)
         for key, value in records:
             self.take(key, value)
@@ -268,6 +270,7 @@ class Daemon:
             case "poll":
                 reader.poll(random.choice([1, 5, 50, 1000]))
             case "emit":  # it may die in the middle of it
+                # A reader that dies in the middle has written some finals, and the state after none of the others.
                 whole = random.random() < 0.6
                 self.collect(reader.emit() if whole else islice(reader.emit(), random.randrange(5)))
                 if not whole:

@@ -119,6 +119,7 @@ def test_another_board_gives_the_same_answers(place):
 
 
 def test_new_records_cause_events(place, crowd):
+    # The same seed and the same panes, so its next pane follows on those in the topics.
     later = Crowd(HOMEPAGE, clients=40_000, surge=7)
     for _ in range(9):
         list(later.next())
@@ -331,6 +332,7 @@ def test_a_silent_kafka_is_reported(kafka, crowd):
     publish(place, [*definition_messages(), *crowd.messages])
     with Board(place) as board:
         ear = Ear(board.ready())
+        # All connections stay open, so only the missing answers tell.
         kafka.freeze(0)
         try:
             board.until(lambda: board.get("readyz").status == 503)

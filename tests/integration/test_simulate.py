@@ -43,6 +43,7 @@ class Place:
         asyncio.run(self._create())
 
     async def _create(self):
+        # Whether a frame is in time depends on the log's clock, not on the sender's.
         configs = {"message.timestamp.type": "LogAppendTime"}
         async with started(AIOKafkaAdminClient(**client_arguments(self.kafka)), self.kafka) as admin:
             await admin.create_topics(
@@ -105,6 +106,7 @@ def agree(query, records, truth):
     state = query.oracle.zeros()
     reports = np.concatenate(list(by_pane.values()))
     query.oracle.add(state, reports)
+    # At most so many aligned periods are touched, because the first and the last one may be cut.
     repeats = (max(by_pane) - min(by_pane)) // query.period + 2
     estimate = query.oracle.estimate(state, len(reports), len(reports) // repeats)
     true = sum(np.array(record["counts"]) for record in truth.values()) / len(reports)

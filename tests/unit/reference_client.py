@@ -43,6 +43,7 @@ class Stream:
         high = threshold >> 56
         low = threshold & ((1 << 56) - 1)
         first_bits = self.take(count)
+        # The first byte of a random number nearly always decides, so the other seven are drawn only if it is equal.
         return [byte < high or (byte == high and low > 0 and self.integer(7) < low) for byte in first_bits]
 
     def below(self, bound):
@@ -52,6 +53,7 @@ class Stream:
         width = next(width for width in (1, 2, 4, 8) if 8 * width >= bits)
         while True:
             integer = self.integer(width) & ((1 << bits) - 1)
+            # A remainder of division would favour small integers, so integers beyond the bound are drawn again.
             if integer < bound:
                 return integer
 
@@ -66,6 +68,7 @@ class Stream:
         while True:
             keys = [self.integer(4) for _ in range(among)]
             order = sorted(range(among), key=lambda item: keys[item])
+            # Two equal keys at the edge would leave the choice to the sort, so all are drawn again.
             if keys[order[members - 1]] != keys[order[members]]:
                 return set(order[:members])
 
@@ -81,6 +84,7 @@ class Keyed(Stream):
 
     def take(self, count):
         while len(self.data) < self.used + count:
+            # The number of the block is the last part of its message, so blocks can be made in any order.
             block = self.about + (len(self.data) // 32).to_bytes(4, "little")
             self.data += hmac.new(self.key, block, "sha256").digest()
         return super().take(count)
@@ -147,6 +151,7 @@ def draw_table(g, t, hi, lo, stream):
     counts = counts_of_tables(g)
     weights = [count * (hi if k >= t else lo) for k, count in enumerate(counts)]
     number = stream.integer(8)
+    # Weights need not sum to 2^64. Numbers beyond them would favour some tables, so they are drawn again.
     while number >= sum(weights):
         number = stream.integer(8)
     k = g
@@ -181,6 +186,7 @@ def largest(losing, winning, ratio):
     def holds(threshold):
         return threshold * losing <= DIGITS.multiply(share, ONE - threshold)
 
+    # The division is rounded, so the steps below find the largest integer that holds exactly.
     integer = int(DIGITS.divide(DIGITS.multiply(share, ONE), DIGITS.add(share, losing)))
     while holds(integer + 1):
         integer += 1

@@ -65,6 +65,7 @@ def step(*record):
 
 def draw(o, shares, n, rng):
     """Return a window of n clients from a population with these shares."""
+    # The clients of a window are a sample of the population, so their own shares vary too.
     true_counts = rng.binomial(n, shares)
     counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
     return Estimate(o.shares(counts, n), n, o)
@@ -140,6 +141,7 @@ def test_false_alerts_are_at_most_the_stated_number(
     shares = shares(size)
     count = int(days * watching.finals_a_day)
     counts = count_false_alerts(watching, shares, (draw(o, shares, m, rng) for m in crowds(n, count, rng)))
+    # Rare events that are independent follow Poisson's law, so this is the bound of a false alarm.
     assert counts.total() <= stats.poisson.ppf(1 - 1e-6, days * alerts_a_day)
 
 
@@ -159,6 +161,7 @@ def test_false_alerts_are_at_most_the_stated_number_over_many_days(name, epsilon
 def test_sliding_windows_have_at_most_the_stated_number_too():
     """Windows that overlap cause the same false alert once."""
     o, rng, shares = oracle("oue", epsilon=1.0, size=100), seeded("sliding"), population(100)
+    # Each window is the sum of six panes, so two windows in a row share five.
     panes = [draw(o, shares, 2_000, rng).counts for _ in range(1_000)]
     sums = (sum(panes[i : i + 6]) for i in range(len(panes) - 5))
     estimates = (Estimate(o.shares(counts, 12_000), 12_000, o) for counts in sums)
@@ -189,6 +192,7 @@ def test_a_value_well_above_significance_enters_once_and_stays_and_one_at_it_doe
     o = oracle("oue", epsilon=1.0, size=100)
     rng = seeded("significance")
     shares = np.full(100, 1e-4)
+    # The threshold follows from the number of clients alone, so any window of this size has it.
     tau = draw(o, np.full(100, 0.01), 10_000, rng).significance()
     shares[[7, 8]] = tau, tau + 5.0 * o.noise(10_000).sigma
     alerts = [alert for _, alert in follow(watch(), (draw(o, shares, 10_000, rng) for _ in range(1_000)))]
@@ -203,6 +207,7 @@ def test_a_value_keeps_the_threshold_that_it_entered_by():
     shares[9] = 0.1
     crowd = [20_000] * 10 + [500] * 200 + [20_000] * 10
     estimates = [draw(o, shares, n, rng) for n in crowd]
+    # By night the share lies below the threshold of the window, so only the old threshold keeps it above.
     assert estimates[100].significance() > 0.1 > estimates[0].significance()
     events = [(alert["kind"], position(alert)) for _, alert in follow(watch(HOUR), estimates)]
     assert events == [("enter", 9)]
@@ -254,6 +259,7 @@ def test_since_the_start_values_enter_and_leave_but_do_not_surge():
     o = oracle("olh", epsilon=2.0, size=64)
     rng = seeded("since")
     counts = np.cumsum([draw(o, level, 20_000, rng).counts for level in levels()], axis=0)
+    # A window since the start holds all reports so far.
     estimates = [Estimate(o.shares(c, 20_000 * i), 20_000 * i, o) for i, c in enumerate(counts, 1)]
     events = [(alert["kind"], position(alert)) for _, alert in follow(watch(SINCE, Threshold("share", 0.1)), estimates)]
     assert events == [("enter", 9), ("leave", 9)]
@@ -316,6 +322,7 @@ def test_a_rise_of_a_few_reports_is_no_surge():
     shares = np.full(o.size, 1 / o.size)
     estimates = [draw(o, shares, 5_000, rng) for _ in range(12)]
     z = [(later.shares - was.shares) / np.sqrt(later.stderr**2 + was.stderr**2) for was, later in pairwise(estimates)]
+    # A plain z test would alert: five standard errors have a probability of 3e-7, and here they are common.
     assert sum((score > 5.0).sum() for score in z) > 5
     assert list(follow(watch(), estimates)) == []
 
@@ -349,6 +356,7 @@ def story(seed, window=SLIDING):
     rng = seeded("story", seed)
     shares = rng.dirichlet(np.full(30, 0.3), 8)
     estimates = [draw(o, shares[i // 6], int(rng.integers(1_000, 5_000)), rng) for i in range(40)]
+    # Without reports, without independent reports, and with some: each leaves the state in its own way.
     estimates[11] = Estimate(np.full(30, np.nan), 0, o)
     estimates[17] = replace(estimates[17], n_independent=0)
     estimates[23] = replace(estimates[23], n_independent=estimates[23].n // 3)
@@ -365,6 +373,7 @@ def test_a_restart_repeats_every_alert_byte_for_byte_and_forgets_none(seed, wind
     for final in windows:
         state, alerts = step(watching, state, final)
         expected.append(json.dumps(alerts))
+    # A story without alerts would repeat none, and prove nothing.
     assert sum(text.count('"id"') for text in expected) > 3
 
     state, stored = None, []
@@ -439,6 +448,7 @@ def test_an_alert_describes_the_event_and_its_id_follows_from_it():
     ):
         for variant in (final, replace(final, probability=None), replace(final, start=11, end=21)):
             ids |= {alert["id"] for alert in step(other_value, state, variant)[1]}
+    # Two alerts of each final, four watches and three finals, and no two have the same id.
     assert len(ids) == 2 * 4 * 3
 
 

@@ -44,6 +44,7 @@ def copy(store, folder):
 @pytest.fixture
 def computer(tmp_path, monkeypatch):
     """A function that makes this process run on the machine of a name, with files of its own."""
+    # The tests may run in a container themselves, which would count as no machine.
     for variable in ("container", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(variable, raising=False)
 
@@ -84,6 +85,7 @@ def test_devices_of_one_image_with_one_key_draw_different_noise(tmp_path):
 def error(name, installations):
     """The mean squared error over the stated variance. 1,000 of 5,000 devices have one key in their image."""
     o = oracle(name, epsilon=1.0, size=16)
+    # One seed, so that the figures below are those of the bound in the test.
     rng = np.random.default_rng(1)
     values = rng.integers(0, 16, 5000)
     reports = [o.perturb(values[1000:], rng)]
@@ -271,6 +273,7 @@ def test_threads_that_make_a_store_together_agree_on_its_key(tmp_path):
         make.wait()
         keys.append(Ledger(tmp_path / "store", installation=ONE).key)
 
+    # The barrier lets all threads start at once, or the first would be done before the second begins.
     threads = [threading.Thread(target=first_start) for _ in range(4)]
     for thread in threads:
         thread.start()

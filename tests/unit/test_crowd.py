@@ -156,6 +156,7 @@ def smallest(rows, n, crowd):
     matrix = np.array(sorted(rows)).reshape(-1, len(n))
     rank = np.linalg.matrix_rank(matrix[:, live]) if rows and live else 0
     best = None
+    # Every group of small panes is tried, which is possible for nine panes and for no real query.
     for count in range(1, len(small_live) + 1):
         for group in combinations(small_live, count):
             size, rest = (
@@ -226,6 +227,7 @@ def test_nothing_smaller_than_the_crowd_follows_from_records_of_groups(plain, io
         )
         assert record["n"] == held
         rows.add((*parts.get(0, nothing), *parts.get(1, nothing)))
+    # Reports of both groups are unknowns of one system, so sums over groups are covered too.
     assert smallest(rows, [*numbers[0], *numbers[1]], 10) is None
 
 
@@ -367,6 +369,7 @@ def test_all_is_shown_again_after_a_crowd_if_the_marks_are_lost():
         merger.take(pane, 0, snapshot)
         merger.mark(0, pane + PANE)
         finals += [(final.span.start, final.span.end, final.withheld) for final in merger.finals()]
+    # Without the marks nothing is known of the panes before, so only ends with a whole crowd behind them are shown.
     assert finals[:5] == [(0, end, (None if end in (40, 60) else "held",)) for end in (20, 30, 40, 50, 60)]
 
 

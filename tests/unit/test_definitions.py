@@ -55,6 +55,7 @@ def test_an_unchanged_file_appends_nothing():
 @pytest.mark.parametrize(("skew", "larger"), [("30s", 30), ("20s", 30), ("50s", 50)])
 def test_a_change_applies_from_the_first_pane_after_its_time_the_larger_skew_and_the_margin(skew, larger):
     later_records = append(FIRST, file(page=PAGE | {"lateness": "7s", "skew": skew}), NOW + 7 * SECOND)
+    # The margin is 2 s, and the pane must start later than the sum, so the next one begins.
     first = (1_000_000 + 7 + larger + 2) // 10 * 10 + 10
     assert versions_of(later_records) == [(0, 5, False), (first, 7, False)]
 
@@ -79,6 +80,7 @@ def test_the_first_of_two_workers_on_an_empty_topic_applies_to_all_panes():
 def test_a_repeated_record_changes_nothing():
     new_file = file(page=PAGE | {"lateness": "9s"})
     twice = [changes(new_file, read(FIRST), (), token * 16).writes for token in "bc"]
+    # The second copy comes 90 s later, so without the rule it would apply from a later pane.
     records = FIRST + [TopicRecord(*write, NOW + i * 90 * SECOND) for i, writes in enumerate(twice) for write in writes]
     assert versions_of(records) == [(0, 5, False), (1_000_040, 9, False)]
 
@@ -172,6 +174,7 @@ def invalid(name):
 )
 def test_an_unreadable_record_is_skipped_and_a_tombstone_removes_it(name):
     bad = invalid(name)
+    # One bad record must not hide the others, or a stranger could stop all queries.
     definitions = read([*FIRST, bad])
     assert definitions.active == file(page=PAGE).queries
     assert [unread.key for unread in definitions.unreadable] == [bad.key]
@@ -198,6 +201,7 @@ def finals_of(versions, times):
     finals = []
     for start in range(START, START + 200, pane):
         merger.define(Versions(versions.versions[: times(start)]))
+        # Empty panes are the usual case of rare queries, and windows without reports are not emitted.
         n = random.choice([0, 0, 1, 5])
         merger.take(start, 0, Snapshot(n, 0, 0, 0, np.full(cells, n)))
         merger.mark(0, start + pane)
@@ -267,6 +271,7 @@ def test_a_definition_names_the_oracles_of_adaptive(monkeypatch):
     def other_rule(name, *arguments, **settings):
         return encoder_of("hr" if name == "adaptive" else name, *arguments, **settings)
 
+    # A later release with another rule would choose other oracles, of which the reports are none.
     monkeypatch.setattr("oracles.multi._encoder", other_rule)
     later_version = read([record])
     assert not later_version.unreadable
@@ -288,6 +293,7 @@ def test_a_file_that_differs_by_its_edition_alone_ends_no_query(before, later_ve
     update = changes(file, read(records), (), "b" * 16)
     assert list(update.edition_lines) == ["screens"]
     assert update.writes == []
+    # The text joins the lines of a file by commas.
     lines = tomllib.loads(update.edition_lines["screens"].replace(", ", "\n"))
     kept = edited(later_version, screens=SCREENS | lines).queries["screens"]
     assert kept.digest == edited(before, screens=SCREENS).queries["screens"].digest

@@ -75,12 +75,14 @@ def least_coverage(o, n):
     """Return the least exact coverage of one value's interval over numbers of holders."""
     counts = np.arange(n + 1)
     e = of_counts(o, counts, n)
+    # Ends are rounded in their last bits, so a share exactly at an end counts as covered.
     within = [((e.low <= k / n + 1e-12) & (k / n - 1e-12 <= e.high)) @ law(k, o.p, n - k, o.q) for k in some(n)]
     return min(within)
 
 
 def least(o, n):
     """Return the promised coverage, 95% for the exact interval, or 94.4% for the score interval with dense counts."""
+    # The score interval is an approximation, which may miss the level by a little.
     return 0.944 if min(n * o.q, n * (1 - o.p)) >= 100 else 0.95 - 1e-9
 
 
@@ -120,6 +122,7 @@ def test_intervals_of_sets_cover_exactly(name, size, epsilon, positions, n):
     dense = min(trials * n * q, trials * n * (1 - p)) >= 100
     laws = {k: law(k, p, trials * n - k, q) for k in some(n)}
     ends = {}
+    # Counts that nearly never occur cost a search each, and together add less than 1e-5.
     for count in np.flatnonzero(np.max(list(laws.values()), axis=0) > 1e-8).tolist():
         counts = np.full(size, round(n * o.q))
         counts[:positions] = 0
@@ -176,6 +179,7 @@ def test_ranks_follow_their_definition(name, epsilon, n):
     rng = seeded("ranks", name, n)
     true_counts = rng.multinomial(n, rng.dirichlet(np.full(12, 0.3)))
     counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
+    # Two equal counts, since neither of them may be above the other.
     counts[5] = counts[6]
     e = of_counts(o, counts, n)
     first_ranks, last_ranks = e.ranks(np.arange(12))
@@ -199,6 +203,7 @@ def test_rank_intervals_contain_the_true_rank(name, epsilon, n):
         )
         rank = np.arange(1, 11)
         misses += np.count_nonzero((rank < first_ranks) | (rank > last_ranks))
+    # 100 windows of ten ranks.
     assert misses <= stats.binom.isf(1e-6, 1000, 0.05)
 
 
@@ -322,5 +327,6 @@ def test_few_counts_have_the_ranks_that_a_search_finds(size, monkeypatch):
 
         few_ranks = ranks.ranks(many, places, is_above)
         with monkeypatch.context() as patch:
+            # No list is short then, so the search is used for all.
             patch.setattr(ranks, "_FEW_COUNTS", 0)
             np.testing.assert_array_equal(few_ranks, ranks.ranks(many, places, is_above))

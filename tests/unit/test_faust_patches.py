@@ -49,6 +49,7 @@ def as_before(monkeypatch):
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name))
+    # Records of a topic that an earlier test installed would still come as runs.
     monkeypatch.setattr(faust_patches, "_sources", set())
 
 
@@ -318,6 +319,7 @@ def test_a_batch_that_aiokafka_cannot_read_or_inflates_without_a_bound_is_one_re
     monkeypatch.setattr(fetcher, "PartitionRecords", STOCK)
     stock = STOCK(REPORT, MemoryRecords(data), [], 0, None, None, True, fetcher.READ_UNCOMMITTED)
     with pytest.raises(ValueError, match="utf-8") if len(data) < 100 else nullcontext():
+        # A failure here means that aiokafka has its own bound now, and the patch can go.
         assert len(next(stock).value) > 64 * MIB, "mended: it has a bound of its own"
     faust_patches.install(REPORT.topic)
     records = fetcher.PartitionRecords(
@@ -344,6 +346,7 @@ def test_the_garbage_collector_skips_long_lived_objects():
         assert gc.get_freeze_count() > 0
         assert gc.get_threshold()[0] == 200_000
     finally:
+        # All later tests of this process would keep the frozen objects.
         gc.unfreeze()
         gc.set_threshold(*earlier_threshold)
 

@@ -22,6 +22,7 @@ TEXT = encode_json(DIGEST, PANE, REPORTS, NAME)
 eight = st.binary(min_size=8, max_size=8)
 ids = st.none() | eight.filter(any)
 panes = st.integers(-(1 << 63), (1 << 63) - 1)
+# The widest report, and one more than 256 bytes, whose width needs the second byte of its field.
 shapes = st.tuples(st.integers(1, 20), st.integers(1, 20)) | st.sampled_from([(1, 65_535), (2, 257)])
 
 
@@ -123,6 +124,7 @@ def test_decode_takes_any_kind_of_bytes():
     for data in (BINARY, TEXT):
         spread = np.repeat(np.frombuffer(data, np.uint8), 2)
         views = [bytearray(data), memoryview(data), memoryview(bytearray(b"x" + data))[1:], memoryview(spread)[::2]]
+        # Two reports make 48 bytes, which are whole numbers of four bytes.
         words = np.frombuffer(encode(DIGEST, PANE, REPORTS[:2], NAME), ">u4")
         for view in views:
             same(decode(view).shaped(4), DIGEST, PANE, REPORTS, NAME)
@@ -135,6 +137,7 @@ def test_a_record_without_a_value_is_malformed():
 
 
 def test_reports_are_not_copied():
+    # Byte 40 is the first one after the header.
     data = bytearray(BINARY)
     reports = decode(data).reports
     data[40] ^= 0xFF
@@ -145,6 +148,7 @@ def test_reports_are_not_copied():
 def test_a_frame_does_not_change():
     with pytest.raises(AttributeError):
         decode(BINARY).pane = 0
+    # A worker decodes thousands of frames a second, and a dict for each would cost time and memory.
     assert not hasattr(decode(BINARY), "__dict__")
 
 
@@ -284,6 +288,7 @@ def test_many_reports_need_no_memory_of_their_own():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert frame.n == 250_000
+    # The reports have a million bytes, so a copy of them would be far above this.
     assert peak < 5_000
 
 
@@ -337,6 +342,7 @@ def test_encode_refuses_values_that_no_frame_can_hold():
         b"abcd",
         np.zeros((3, 0), np.uint8),
         np.zeros((1, 65_536), np.uint8),
+        # 4 GiB of reports in one byte of memory.
         np.broadcast_to(np.zeros(1, np.uint8), (1 << 32, 1)),
     ):
         for write in (encode, encode_json):
@@ -378,6 +384,7 @@ def test_a_million_damaged_frames_are_frames_or_refused():
         places = rng.integers(0, 1 << 30, (10_000, 3))
         for frame, how, place in zip(which.tolist(), kind.tolist(), places.tolist(), strict=True):
             valid += outcome(damaged(frames, frame, how, place)) is not None
+    # If nearly all frames were valid, or nearly none, the damage would not reach the checks.
     assert 10_000 < valid < 990_000
 
 

@@ -35,6 +35,7 @@ def windows(o, own, runs, rng):
         for _ in range(runs):
             yield Estimate(o.shares(rng.binomial(own, o.p) + rng.binomial(n - own, o.q), n), n, o)
         return
+    # The rows of these oracles tie the values of a report together, so only real reports have the right law.
     values = np.repeat(np.arange(o.size), own)
     for _ in range(runs):
         state = o.zeros()
@@ -44,6 +45,7 @@ def windows(o, own, runs, rng):
 
 def rare_and_common(size, n):
     """A few common values, a tail of rare ones, and as many values without holders."""
+    # Half of the values have no holders, since a wrong decision is about one of them.
     weights = np.where(np.arange(size) < size // 2, np.arange(1, size + 1) ** -1.1, 0.0)
     return np.bincount(np.searchsorted(np.cumsum(weights) / weights.sum(), (np.arange(n) + 0.5) / n), minlength=size)
 
@@ -101,6 +103,7 @@ def test_the_family_error_is_used_up():
     decisions = [Evidence(e).decided for e in windows(o, true_counts, runs, seeded("used up"))]
     wrong_count = sum(len(decided) > 1 for decided in decisions)
     assert all(1023 in decided for decided in decisions)
+    # Tails are whole numbers of reports, so a correct procedure may use a little less than the whole error.
     assert stats.binom.cdf(wrong_count, runs, 0.8 * FAMILY_ERROR) > FALSE_ALARM
 
 
@@ -115,6 +118,7 @@ def test_repeated_reports_add_no_certainty():
         wrong += len(Evidence(with_repeats).decided) > 1
         naive += len(Evidence(replace(with_repeats, n_independent=20_000)).decided) > 1
     assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+    # Without the number of independent reports, noise alone would prove values in most windows.
     assert naive > runs / 2
 
 
@@ -150,6 +154,7 @@ class Exact:
 def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prior(threshold):
     o = oracle("sue", epsilon=2.0, size=200)
     n, rng = 50_000, seeded("prior", threshold)
+    # A power law with a heavy tail, so that true shares lie near the threshold, where expectations can err.
     prior = np.arange(1.0, 4_001.0) ** -1.2
     prior /= prior.sum()
     listed = hits = true = 0.0
@@ -169,6 +174,7 @@ def test_expected_precision_and_recall_match_the_true_ones_on_data_from_the_prio
         said_all += hitters.expected.precision * len(hitters) / hitters.expected.recall
         spread += (likely[hitters.positions] * (1 - likely[hitters.positions])).sum()
         variance += (likely * (1 - likely)).sum()
+    # Five standard errors of so many values are passed by chance with a probability below 1e-6.
     assert listed > 500
     assert 0.5 < hits / listed < 0.99
     assert abs(expected_hits - hits) < 5 * np.sqrt(spread)
@@ -212,7 +218,9 @@ def test_rank_intervals_hold_the_true_rank_of_a_value_as_often_as_stated(name, s
         low, high = hitters.ranks.T
         errors[hitters.positions] += (low > last[hitters.positions]) | (high < first[hitters.positions])
         narrow += (high - low < size - 1).any()
+    # Each of the values is looked at, so each has its part of the false alarm.
     assert errors.max() <= stats.binom.ppf(1 - FALSE_ALARM / size, runs, 0.05)
+    # Intervals over all ranks would always hold the true one.
     assert narrow > runs / 2
 
 
@@ -238,6 +246,7 @@ def holm(p, error):
     """Holm 1979, step by step."""
     decided = np.zeros(len(p), bool)
     for step, v in enumerate(np.argsort(p, kind="stable")):
+        # The first value that fails ends the procedure, though later ones may be below their own limit.
         if p[v] > error / (len(p) - step):
             break
         decided[v] = True

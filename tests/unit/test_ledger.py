@@ -49,6 +49,7 @@ def test_a_store_from_before_key_marks_accepts_its_key(tmp_path):
         charge(transaction)
     with sqlite3.connect(tmp_path / "store") as database:
         database.executescript("DROP TABLE mark; PRAGMA user_version = 2")
+    # The context of a connection commits, but does not close it.
     database.close()
     key = Ledger(tmp_path / "store").key
     assert Ledger(tmp_path / "store").key == key
@@ -177,6 +178,7 @@ def test_a_store_in_memory_spends_nothing_in_a_forked_process():
 
 def test_the_file_becomes_private(tmp_path):
     path = tmp_path / "store"
+    # Without a mask the system would make a file that everybody can read.
     umask = os.umask(0)
     try:
         Ledger(path)
@@ -210,6 +212,7 @@ def test_a_file_may_have_any_name(tmp_path, name):
 def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to be looked at as one" * 20)
     newer = sqlite3.connect(tmp_path / "newer")
+    # One more than this release writes.
     newer.execute("PRAGMA user_version = 4")
     newer.close()
     refused = {"text": "not a database", "newer": "version 4", "no/folder": "No such file", ".": "unable to open"}
@@ -248,6 +251,7 @@ def test_a_key_of_another_length_is_refused_and_stays(tmp_path, key):
 def test_a_truncated_store_is_refused(tmp_path):
     with Ledger(tmp_path / "store").transaction() as transaction:
         charge(transaction)
+    # 4,096 bytes are a page of SQLite, so the header is whole and its tables are missing.
     whole_store = (tmp_path / "store").read_bytes()
     for length in (0, 100, 4096, len(whole_store) // 2):
         (tmp_path / "store").write_bytes(whole_store[:length])

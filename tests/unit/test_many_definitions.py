@@ -85,6 +85,7 @@ def test_records_one_by_one_give_the_same_definitions_as_all_at_once(seed):
         queries = File(make_queries(tables))
         writes = changes(queries, present, [name for name in "abcde" if name not in names], f"{number:016x}").writes
         batch = [TopicRecord(key, value, NOW + 90_000 * number) for key, value in writes]
+        # An old record comes again, removed, damaged or as it was, as after a mistake of an operator.
         if messages and random.random() < 0.3:
             old_value = random.choice(messages)
             batch.append(old_value._replace(value=random.choice([None, b"{", old_value.value])))
@@ -121,11 +122,13 @@ def lines_run(work):
         return trace
 
     tracer = sys.gettrace()
+    # Destructors would run in the middle of the work, and their lines would count as its own.
     gc.disable()
     sys.settrace(trace)
     try:
         work()
     finally:
+        # The measurement of coverage is a tracer too, and would lose all lines after this test.
         sys.settrace(tracer)
         gc.enable()
     return count
@@ -181,6 +184,7 @@ class Left:
 def test_lines_of_destructors_are_not_counted():
     for _ in range(10):
         Left()
+    # Ten destructors of 100,000 rounds would be two million lines.
     assert lines_run(lambda: [[] for _ in range(100_000)]) < 1_000_000
 
 
@@ -188,6 +192,7 @@ def test_lines_of_destructors_are_not_counted():
 def test_four_times_the_definitions_are_four_times_the_work(step):
     prepare, work = STEPS[step]
     few_lines, many_lines = (lines_run(partial(work, prepare(count))) for count in (20, 80))
+    # Quadratic work would be 16 times as much. Fixed parts make four times a little less exact.
     assert many_lines < 6 * few_lines
 
 

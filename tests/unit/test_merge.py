@@ -107,6 +107,7 @@ def test_a_merged_snapshot_replaces_those_of_all_partitions_even_if_some_remain(
     totals = [(pane, MERGED, decode_snapshot(total, CELLS)) for pane, total in earlier_merger.take_totals()]
     assert [pane for pane, *_ in totals] == sorted(several)
     rest = [(*key, one) for key, one in snapshots.items() if key[0] not in several or random.random() < 0.5]
+    # Everything comes twice and in any order, as after a restart of two workers.
     messages = [*rest, *totals] * 2
     random.shuffle(messages)
     later_merger = merger(partitions)
@@ -145,6 +146,7 @@ def test_finals_do_not_depend_on_the_order_of_watermarks(seed, partitions):
                 slow_merger.take(pane, partition, snapshots[pane, partition])
     while min(marks) < 1000:
         partition = random.randrange(partitions)
+        # A watermark of a slow worker can be older than the one before.
         marks[partition] += random.choice([-50, 10, 40, 300])
         slow_merger.mark(partition, marks[partition])
         if random.random() < 0.7:
@@ -152,6 +154,7 @@ def test_finals_do_not_depend_on_the_order_of_watermarks(seed, partitions):
     finals += slow_merger.finals()
     assert len(finals) == len({final.span for final in finals})
     ends = [final.span.end for final in finals if final.span.window == HOPPING]
+    # A reader takes the newest final as the last one, so none may come after a later one.
     assert ends == sorted(ends)
     assert shown(finals) == shown(straight(snapshots, partitions, slow_merger.closed_through))
 
@@ -213,6 +216,7 @@ def test_a_snapshot_without_news_is_reported():
 
 def test_no_snapshot_is_deleted_before_every_kind_of_window_has_a_state():
     at = Position(40, 0, 30, snapshot(3))
+    # The window `all` has no state yet, so it needs every pane.
     assert merger(1, [(TUMBLING, Position(40)), (HOPPING, Position(50))]).needed_from is None
     assert merger(1, [(TUMBLING, Position(40)), (HOPPING, Position(50)), (ALL, at)]).needed_from == 40
     assert merger(1, [(TUMBLING, Position(60)), (HOPPING, Position(30)), (ALL, at)]).needed_from == 20

@@ -227,6 +227,7 @@ def covariance_of_a_change(o, then, later_values, value):
     law, total, both, first, second = o.tables, Fraction(), Fraction(), Fraction(), Fraction()
     codes = itertools.product(range(1, getattr(o, "cells", 2)), repeat=2) if o.name == "full" else [None]
     for rows in codes:
+        # Two equal rows are not independent, and no report has them.
         if rows is not None and rows[0] == rows[1]:
             continue
         places = np.array([then, later_values, value])
@@ -234,6 +235,7 @@ def covariance_of_a_change(o, then, later_values, value):
         own, later, bucket = o.classify(places, words).tolist()
         for order in itertools.permutations(range(o.places)):
             points = sum(element == place for place, element in enumerate(order))
+            # A table has only two probabilities, by its number of fixed points.
             weight = law.hi if points >= law.fixed_points else law.lo
             total += weight
             one = order[own] == bucket
@@ -260,6 +262,7 @@ def test_the_errors_of_a_change_are_those_of_all_tables(name, size, points, opti
 def test_changes_of_a_panel_have_the_stated_error(name, size, points):
     """200 panels in which everybody changes. A correct error fails here with a chance below 1e-6."""
     o = oracle(name, epsilon=1.0, size=size, table=points)
+    # One seed for all panels, so that the test gives the same verdict each time.
     rng = np.random.default_rng(11)
     scores = []
     for _ in range(200):

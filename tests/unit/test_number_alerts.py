@@ -59,6 +59,7 @@ def test_numbers_that_shrink_are_found():
 
 def test_numbers_at_rest_bring_few_alerts():
     counts = false_alerts(query(alerts_a_day=MANY), 0.6)
+    # Half of the budget is for surges, half for fades. Both are looked at, so each has less than half of 1e-6.
     assert max(counts.values()) <= stats.poisson.ppf(1 - 1e-7, 0.6 * MANY / 2)
     assert counts.keys() == {"surge", "fade"}, "there are false alerts to count"
 
@@ -93,6 +94,7 @@ def test_no_panel_varies_more_than_its_stated_error(noise, table):
             o.add(tally, panel.reports(np.full(n, value)))
         changes = NumberChanges.of(*(o.estimate(tally, n) for tally in tallies), scale, panel=True)
         rises.append(changes.range(4.0, 12.0))
+    # The mean of 400 squares of a normal variable has the standard error sqrt(2 / 400).
     assert np.mean(np.square(rises)) < 1 + 5.5 * np.sqrt(2 / rounds)
 
 
@@ -220,6 +222,7 @@ def test_the_budget_is_shared_by_quantiles_and_ranges():
     first_watch, second_watch = (
         watch_of(query, subjects(query)[0], query.windows[0]) for query in (plain, with_limits)
     )
+    # One look at each minute's window, and one at each block that is complete.
     looks = 1440 * (1 + 63 / 64)
     assert change_error(first_watch) == pytest.approx(1.0 / (2 * looks * 5))
     assert change_error(second_watch) == pytest.approx(1.0 / (4 * looks * 5))

@@ -25,11 +25,13 @@ from hubbub.kafka.patches.answer_reader import AnswerReader, ReceivingConnection
 from hubbub.kafka.patches.bounded_batches import Bounded, FetchedBatches
 
 SHORT, PART = 32, 100
+# One seed, so that a failure with these bytes comes again.
 RNG = random.Random(20260101)
 
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch):
+    # The patch replaces these names for the whole process.
     for name in ("AIOKafkaProtocol", "AIOKafkaConnection", "io"):
         monkeypatch.setattr(conn, name, getattr(conn, name))
 
@@ -78,6 +80,7 @@ class Stock:
     """The reader of asyncio."""
 
     def __init__(self):
+        # The limit pauses its transport, which this reader does not have.
         self.reader = asyncio.StreamReader(limit=1 << 30)
 
     def feed(self, data):
@@ -134,6 +137,7 @@ def split(data, length):
     return [data[start : start + length] for start in range(0, len(data), length)]
 
 
+# Sizes around the edges of both buffers, with empty answers between them.
 SIZES = (0, 1, 3, SHORT - 5, SHORT - 4, SHORT, SHORT + 1, 0, 2 * SHORT, PART, PART + 4, 5 * PART, 0, 7)
 
 
@@ -179,6 +183,7 @@ def test_unread_bytes_pause_the_socket_until_they_are_read(small):
         ours, data = Ours(), bytes(range(200))
         rest = ours.feed(data)
         assert ours.transport.is_paused
+        # A full buffer, and at most another one before the pause is seen.
         assert SHORT < len(data) - len(rest) <= 2 * SHORT
         content = b""
         while len(content) < len(data):
@@ -194,6 +199,7 @@ def test_unread_bytes_pause_the_socket_until_they_are_read(small):
 async def broker(reader, writer, send, ending):
     """Answer as a broker with its versions, then with `send` for a request, and close."""
     await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+    # aiokafka asks for the versions first, and with version 0 of all it uses the oldest forms.
     versions = [(key, 0, 0) for key in range(19)]
     body = struct.pack(">ihi", 1, 0, len(versions)) + b"".join(struct.pack(">hhh", *version) for version in versions)
     writer.write(struct.pack(">i", len(body)) + body)

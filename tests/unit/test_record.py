@@ -86,6 +86,7 @@ def supported(query, true_counts, rng):
     """Return the snapshot of a window of a unary query, by the law of its support counts."""
     n, o = int(true_counts.sum()), query.oracle
     counts = rng.binomial(true_counts, o.p) + rng.binomial(n - true_counts, o.q)
+    # A tally ends with 64 marks of forged reports, which a drawn one does not have.
     return Snapshot(n, 0, 0, 0, np.append(counts, np.zeros(64, np.int64)))
 
 
@@ -228,6 +229,7 @@ def test_the_query_defines_a_heavy_hitter():
 
 def test_values_are_in_the_order_of_the_unbiased_share_and_ties_in_that_of_the_domain():
     query = ask(domain=["a", "b", "c", "d", "e"], oracle="grr", methods=["base_cut", "norm"], other=False)
+    # Two pairs of equal counts, so only the order of the domain decides.
     counts = np.append([10, 500, 12, 500, 10], np.zeros(64, np.int64))
     assert emit(query, Snapshot(1_032, 0, 0, 0, counts))[0]["values"] == ["b", "d", "c", "a", "e"]
 
@@ -388,6 +390,7 @@ def test_flags_are_in_their_order():
         assert emit(query, hold(query, VALUES, seeded("flags"), flags=flags))[0]["quality"]["flags"] == names
     query, total = crowd("uniform")
     counts = total.counts.copy()
+    # All reports with one mark look forged.
     counts[-64] = 1_000_000
     record, _ = emit(query, total._replace(counts=counts, flags=sum(FLAGS.values())))
     assert record["quality"]["flags"] == ["partial", "incomplete", "skewed", "ids_overflow", "prior_rejected"]
@@ -399,6 +402,7 @@ def test_only_the_attacked_attribute_has_the_flag_skewed():
     state = query.oracle.zeros()
     honest = query.oracle.perturb(several_values(5_000, rng), rng)
     fake = query.oracle.perturb(several_values(1_000, rng), rng)
+    # With spl a report holds one part for each attribute, so the second part begins after the first.
     start = query.oracle.encoders[0].width
     fake[:, start : start + query.oracle.encoders[1].width] = fake[0, start : start + query.oracle.encoders[1].width]
     for reports in (honest, fake):
@@ -505,7 +509,9 @@ def test_the_bytes_do_not_depend_on_the_number_of_cores():
         )
         return process.stdout
 
+    # Hashes of texts differ from process to process too, and a set in the way would show here.
     alone = written(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", PYTHONHASHSEED="1")
+    # A short output would mean that the estimates of large domains were not written.
     assert len(alone) > 20_000
     assert alone == written(
         OPENBLAS_NUM_THREADS="2", OMP_NUM_THREADS="2", OPENBLAS_CORETYPE="Prescott", PYTHONHASHSEED="2"
@@ -520,6 +526,7 @@ def test_the_bytes_do_not_depend_on_the_type_of_the_counts():
         records = emit_all(query, total)[1].window.records
         for kind in (np.int16, np.int32, np.int64):
             counts = total.counts.astype(kind)
+            # Tallies from messages are views of bytes, which nothing may change in place.
             counts.flags.writeable = False
             assert emit_all(query, total._replace(counts=counts))[1].window.records == records
 
@@ -528,6 +535,7 @@ def test_numbers_are_the_shortest_that_read_back():
     _, result = emit(replace(VISITS, methods=tuple(ALL)), hold(VISITS, VALUES, seeded("shortest")))
     ((_, value),) = result.window.records
     texts = []
+    # The parser sees each number as it is written, and not as it reads back.
     json.loads(value, parse_float=texts.append)
     assert len(texts) > 100
     for text in texts:
@@ -614,6 +622,7 @@ def test_every_promised_number_is_there(oracle_name, size, epsilon, n, holders):
     values = np.zeros(n, np.int64) if holders == "same" else np.arange(n) % size
     state = query.oracle.zeros()
     left_out = query.oracle.add(state, query.oracle.perturb(values, seeded("edge", oracle_name, size, epsilon, n)))
+    # A single report of a tiny epsilon can be implausible, and then nothing is promised.
     if left_out == n:
         return
     result = build(query, Span(query.windows[0], 0, 10), Snapshot(n - left_out, left_out, 0, 0, state))

@@ -103,6 +103,7 @@ def week(hours):
     world, domains = World(), []
     for hour in range(hours):
         query = page(hour)
+        # A weak reference tells whether anything still holds the domain, which can have megabytes.
         domains.append(weakref.ref(query))
         second = START + hour * HOUR
         world.append_definitions({"page": query}, second)
@@ -114,12 +115,14 @@ def week(hours):
         for partition in range(PARTITIONS):
             world.append(partition, second + 2000)
         world.go_on()
+        # The loop's own name would hold the last domain.
         del query
     return world, domains
 
 
 def test_a_week_of_retirements_leaves_16_bytes_of_each():
     world, domains = week(168)
+    # Cycles would keep domains alive until the collector comes by itself.
     gc.collect()
     catalog = world.follower.definitions
     assert len(catalog.versions) <= 2
@@ -166,6 +169,7 @@ def test_no_definition_is_forgotten_before_all_partitions_and_windows_end():
     world.append_definitions({"site": page(2, "site")}, START + 200, retire=["page"])
     world.append(0, START + 2000)
     assert not world.go_on(), "partition 1 is behind"
+    # Only the slowest partition decides when a definition is over.
     world.append(1, START + 2000)
     sources = [owner.source for owner in world.owners]
     for owner in world.owners:

@@ -25,6 +25,7 @@ from tests import schemas
 from tests.fold import finals_of_panes, with_reasons
 from tests.queries import make_query, make_table
 
+# A multiple of the longest block of 64 windows of 10 s, so that blocks of all scales begin here.
 START = 1_700_000_000 // 640 * 640
 FRESH = slow_change.query()
 SIGMA = float(np.sqrt(FRESH.oracle.variance(CLIENTS)))
@@ -199,6 +200,7 @@ def check_restarts(query, every_so_many, ahead=0):
         positions[final.span.window] = final.position
         if number % every_so_many == 5:
             starts[number + 1] = dict(positions), deepcopy(results)
+    # Without an alert a restart would have nothing to repeat.
     assert any(decision.alerts for _, decision in output)
     for at, (states_before, states_again) in starts.items():
         # A worker that starts here reads the states, the panes that windows need, and the marks of the panes.
@@ -240,6 +242,7 @@ def test_blocks_are_sums_between_marks_by_a_simple_fold():
         assert part.is_visible == (marks and part.n >= query.crowd and block.known_from <= start)
         visible += part.is_visible
     assert {scale for _, scale, _ in hits} == set(blocks.SCALES)
+    # Both kinds must occur, or the rule of marks would not be tested.
     assert 10 < visible < len(hits)
 
 

@@ -49,6 +49,7 @@ class Sent:
         future = asyncio.get_running_loop().create_future()
         if topic == "estimates" and value is not None:
             self.finals.append((name, kind, rest[2]))
+        # A future without a result is a broker that never answers.
         if topic != "estimates" or name not in self.silent:
             future.set_result(None)
         return future
@@ -129,6 +130,7 @@ def published(records, coming=(), done=None, merging=None, outbox=None):
         while any(state.has_due_finals for state in partition.queries.values()) and not (done and done(outbox)):
             await asyncio.sleep(0.01)
             service.ending.fail.assert_not_called()
+        # The last task still notes how far it is published, after nothing is due any more.
         await asyncio.sleep(0.05)
         assert done or not service.owed_finals()
         running.cancel()
@@ -144,6 +146,7 @@ def behind_and_prompt():
 
 @pytest.mark.parametrize("maximum", [1, 7, 1000])
 def test_rounds_of_any_size_change_no_final_nor_their_order_within_a_query(monkeypatch, maximum):
+    # The defaults belong to the function, so other names for it have them too.
     monkeypatch.setattr(finals_round.choose, "__kwdefaults__", {"finals": maximum, "size": 1 << 20})
     finals = published(behind_and_prompt(), snapshots(BEHIND, range(DUE_FINALS, DUE_FINALS + 5)))
     assert len(finals) == len(set(finals)) == 2 * (DUE_FINALS + 5) + 2 * 3
@@ -304,6 +307,7 @@ class WithoutBlocks(Sent):
     async def write(self, topic, partition, writes):
         acks = await super().write(topic, partition, writes)
         if any(name.startswith(b"block|") and value is not None for name, value in writes):
+            # The broker refuses the whole batch, since a record of it is too large.
             acks.append(asyncio.get_running_loop().create_future())
             acks[-1].set_exception(MessageSizeTooLargeError())
         return acks
@@ -344,6 +348,7 @@ def test_no_provisional_record_while_a_final_is_late(late):
         service = service_of(partition, outbox)
         states = {state.versions.query: state for state in partition.queries.values()}
         service._due_since[states[BEHIND]] = time.monotonic() - late
+        # The query behind has a task already, so no round publishes its final, and it stays late.
         service.tasks._starts[states[BEHIND]] = time.monotonic()
         while states[EMITTING].has_due_finals or states[EMITTING] in service.tasks:
             await service.round([states[EMITTING]])

@@ -29,6 +29,7 @@ PAGE = (ROOT / "docs" / "wire-format.md").read_text()
 
 
 def load(path):
+    # By its path, because the reference client must not be part of a package that it checks.
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -292,6 +293,7 @@ def test_the_vectors_can_be_made_again(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, VECTORS / "make.py", tmp_path], check=True, env=environment)
     names = {path.name for path in tmp_path.iterdir()}
+    # Those two files come from programs of their own.
     assert names == {path.name for path in VECTORS.glob("*.json")} - {"crowd-state-0.1.json", "records.json"}
     for name in names:
         assert (tmp_path / name).read_bytes() == (VECTORS / name).read_bytes()
