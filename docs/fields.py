@@ -1,4 +1,4 @@
-"""The schemas of records and alerts, and two tables of docs/records.md, from their declarations: `make pages`."""
+"""The schemas of records and alerts, and their tables in docs, from their declarations: `make pages`."""
 
 import json
 import re
@@ -9,13 +9,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from aggregator.records.alert import MEANINGS  # noqa: E402 - the path comes first
-from aggregator.records.field import rows  # noqa: E402
+from aggregator.board.answers.window_answers import WindowEstimate  # noqa: E402 - the path comes first
+from aggregator.records.alert import MEANINGS  # noqa: E402
+from aggregator.records.field import declarations, rows  # noqa: E402
 from aggregator.records.record import Record  # noqa: E402
 from aggregator.records.schemas import alert_schema, record_schema  # noqa: E402
 
 SCHEMAS = ROOT / "hubbub" / "schemas"
 PAGE = ROOT / "docs" / "records.md"
+API_PAGE = ROOT / "docs" / "board-api.md"
+_ESTIMATE = re.compile(r"^## `GET [^`]*/estimate`\n.*?(?=^## )", re.DOTALL | re.MULTILINE)
+"""The section about the estimate of a window."""
+_AS_RECORDED = re.compile(r"^\| .* \| as in \[the record\]\(records.md#a-record\) \|\n", re.MULTILINE)
+"""The row of the members that need no text of their own."""
 
 
 def schema_texts() -> dict[str, str]:
@@ -41,10 +47,27 @@ def _with_table(text: str, mark: str, lines: list[str]) -> str:
     return table.sub(lambda _: "\n".join(lines), text)
 
 
+def api_page(text: str) -> str:
+    """Return the page with the row of the members of an estimate that are those of the record."""
+    [section] = _ESTIMATE.findall(text)
+    described = set(re.findall(r"`(\w+)`", " ".join(_first_cells(_AS_RECORDED.sub("", section)))))
+    # The members that all answers about a window have are described above the table.
+    own = WindowEstimate.__annotations__
+    names = [name for name in own if name in declarations(Record) and name not in described]
+    cell = ", ".join(f"`{name}`" for name in names)
+    row = f"| {cell} | as in [the record](records.md#a-record) |\n"
+    return text.replace(section, _AS_RECORDED.sub(lambda _: row, section))
+
+
+def _first_cells(section: str) -> list[str]:
+    return [line.split("|")[1] for line in section.splitlines() if line.startswith("|")]
+
+
 def main() -> None:
     for name, text in schema_texts().items():
         (SCHEMAS / name).write_text(text, encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    API_PAGE.write_text(api_page(API_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

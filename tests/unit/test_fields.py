@@ -47,6 +47,12 @@ def test_the_table_of_the_page_is_that_of_the_declarations():
     assert text == pages().page(text), "run `make pages`"
 
 
+def test_the_row_of_the_api_has_the_members_that_need_no_text():
+    text = (ROOT / "docs" / "board-api.md").read_text()
+    assert "`sigma`, `detectable`, `shift_per_fake`, `sets`, `refused`, `quality` | as in [the record]" in text
+    assert text == pages().api_page(text), "run `make pages`"
+
+
 @pytest.mark.parametrize("name", record_schema()["required"])
 def test_schema_and_decoder_refuse_a_record_without_a_required_member(name):
     record = document()
