@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from hubbub.kafka.rights import access_refusal, hint
 from hubbub.kafka.settings import PREFIX, SECURITY, SERVERS, parse_prefix, parse_servers
+from hubbub.moments import unix_seconds
 from oracles.errors import HubbubError, ParameterError
 from oracles.frame import MAX_FRAME
 from oracles.query import Query, load
@@ -128,6 +129,10 @@ def parsed(parse: Callable[[str], _Read]) -> Callable[[str], _Read]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return read
+
+
+moment = parsed(unix_seconds)
+"""Parses a date, a time or Unix seconds."""
 
 
 def parser_of(command: str, description: str) -> argparse.ArgumentParser:

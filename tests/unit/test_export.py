@@ -5,10 +5,11 @@ from itertools import chain
 import pytest
 
 from aggregator.reading.export import command, reader
-from aggregator.reading.export.command import main, moment
+from aggregator.reading.export.command import main
 from aggregator.reading.export.finals import answers, gaps, no_group
 from aggregator.reading.export.table import column_lists, columns, record_filter, rows
 from aggregator.records.decoder import decode
+from hubbub.moments import unix_seconds
 from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld
 from tests.string_crowds import CRASHES, StringCrowd
@@ -43,7 +44,8 @@ def test_a_row_has_the_range_of_its_rank_and_what_the_record_reveals():
 
 
 def test_times_have_several_forms(capsys):
-    assert [moment(text) for text in ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")] == [START] * 3
+    texts = ("1700000000", "2023-11-14T22:13:20", "2023-11-14T22:13:20+00:00")
+    assert [unix_seconds(text) for text in texts] == [START] * 3
     for wrong_value in (
         ["--from", "yesterday"],
         ["--from", "2023-11-15", "--to", "2023-11-14"],

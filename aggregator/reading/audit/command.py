@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Collection
-from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -12,7 +11,7 @@ from aiokafka import TopicPartition
 
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
-from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
+from hubbub.command.options import add_kafka, add_max_frame, moment, parser_of, run
 from hubbub.definitions import formats
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -49,23 +48,12 @@ def main(arguments: list[str]) -> int:
     parser = parser_of("audit", HELP)
     add_kafka(parser, embedded=True)
     add_max_frame(parser)
-    moment = "start of the range: a time such as 2026-01-01T10:00:00Z (default offset: UTC), or Unix seconds"
-    parser.add_argument("--from", dest="start", type=_moment, metavar="TIME", help=f"{moment}; default: the whole log")
-    parser.add_argument(
-        "--to", dest="end", type=_moment, metavar="TIME", help="end of the range; default: the end of the log"
-    )
+    start = "start of the range: a date, a time (UTC if it has no zone) or Unix seconds (default: the whole log)"
+    parser.add_argument("--from", dest="start", type=moment, metavar="TIME", help=start)
+    end = "end of the range (default: the end of the log)"
+    parser.add_argument("--to", dest="end", type=moment, metavar="TIME", help=end)
     options = parser.parse_args(arguments)
     return run("audit", lambda: asyncio.run(_audit(Kafka.read(options), options)))
-
-
-def _moment(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"must be a time such as 2026-01-01T10:00:00Z, got {text!r}") from error
-    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp())
 
 
 async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:

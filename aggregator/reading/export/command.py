@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import csv
 import sys
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
@@ -16,7 +15,7 @@ from aggregator.reading.export.reader import table
 from aggregator.reading.export.table import columns, record_filter, rows
 from aggregator.records.record import Record
 from aggregator.records.rows import cell
-from hubbub.command.options import add_kafka, parser_of, run
+from hubbub.command.options import add_kafka, moment, parser_of, run
 from hubbub.kafka.settings import Kafka
 from oracles.errors import HubbubError, extra
 
@@ -43,9 +42,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("export", HELP)
     add_kafka(parser)
     parser.add_argument("--query", required=True, metavar="Q", help="name of the query")
-    earliest = "earliest end of a window, UTC"
+    earliest = "earliest end of a window: a date, a time (UTC if it has no zone) or Unix seconds"
     parser.add_argument("--from", type=moment, dest="since", default=0, metavar="TIME", help=earliest)
-    limit = "upper limit of the end of a window, excluded, UTC"
+    limit = "upper limit of the end of a window, excluded"
     parser.add_argument("--to", type=moment, dest="until", metavar="TIME", help=limit)
     parser.add_argument("--kind", choices=("tumbling", "hopping", "all"), help="only windows of this kind")
     group = "only this group, or (none) for reports without a group (default: the total of all groups)"
@@ -70,17 +69,6 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.output is not None and options.output.is_dir():
         parser.error(f"--output: {options.output} is a folder; name a file in it")
     return options
-
-
-def moment(text: str) -> int:
-    """Return the Unix seconds of "2026-11-01", "2026-11-01T12:30" (UTC) or "1700000000"."""
-    if text.isascii() and text.isdecimal() and len(text) < 13:
-        return int(text)
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be a date, a time or Unix seconds, got {text!r}") from None
-    return int(time.replace(tzinfo=time.tzinfo or UTC).timestamp())
 
 
 async def _export(kafka: Kafka, options: argparse.Namespace) -> None:

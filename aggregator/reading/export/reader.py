@@ -12,6 +12,7 @@ from aggregator.reading.export.table import column_lists, columns, record_filter
 from aggregator.records.differences import differences
 from aggregator.records.record import Record
 from hubbub.kafka.settings import PREFIX, Kafka
+from hubbub.moments import Moment, unix_seconds
 from oracles.errors import ParameterError, extra
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def read(
     servers: str,
     query: str,
     *,
-    since: int = 0,
-    until: int | None = None,
+    since: Moment = 0,
+    until: Moment | None = None,
     kind: str | None = None,
     group: str | None = None,
     compare: Pair | None = None,
@@ -46,7 +47,9 @@ def read(
     ask: Sequence[str] | None = None,
     prefix: str = PREFIX,
 ) -> "DataFrame":
-    """Return a row for each value of each final window that ends in [since, until), in Unix seconds.
+    """Return a row for each value of each final window that ends in [since, until).
+
+    These two are Unix seconds, texts such as "2026-11-01" or "2026-11-01T12:30Z", or dates and times of `datetime`.
 
     The rows are those of one `group`, such as "ios", by default those of the total of all groups.
 
@@ -61,15 +64,17 @@ def read(
     with extra("read"):
         import polars as pl  # noqa: F401 - fails before the topic is read
 
+    start = unix_seconds(since)
+    end = None if until is None else unix_seconds(until)
     kafka = Kafka(servers=servers, prefix=prefix)
     groups = [name for name in (group, *(compare or ())) if isinstance(name, str)]
     if compare is None:
-        is_match = record_filter(since, until, kind, group)
+        is_match = record_filter(start, end, kind, group)
         return table(_run(finals(kafka, query, is_match, texts=ask, groups=groups)))
 
     if ask is not None:
         raise ParameterError("strings of an open domain cannot be compared; leave `compare` or `ask` out")
-    is_match = pair_filter(compare, since, until, kind, group)
+    is_match = pair_filter(compare, start, end, kind, group)
     return difference_table(_run(finals(kafka, query, is_match, groups=groups)), compare, family_error)
 
 
