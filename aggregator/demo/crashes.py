@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from aggregator.reading.tail.summary import Summary
-from aggregator.records.name_list import names_of
+from aggregator.records.kinds.names import names_of
 from oracles.query import Query
 
 TABLE = Path(__file__).with_name("crashes.toml")

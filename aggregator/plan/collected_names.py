@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.records.decoder import decode
-from aggregator.records.maps_key import is_maps
-from aggregator.records.name_list import names_of
+from aggregator.records.kinds.names import names_of
+from aggregator.records.maps_record import is_maps
 from aggregator.records.record import Record
 from hubbub.texts import percent
 from oracles.consistency import UNBIASED

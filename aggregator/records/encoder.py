@@ -17,12 +17,12 @@ from aggregator.records.findings import (
     WithheldFindings,
 )
 from aggregator.records.group_fields import group_field, key_part
+from aggregator.records.kinds.values import oracle_fields, value_fields
 from aggregator.records.name_rows import MAPS_END, encode_maps, name_fields
 from aggregator.records.number_rows import number_fields
 from aggregator.records.record import VERSION
 from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.span import Span
-from aggregator.records.value_fields import oracle_fields, value_fields
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.records.digits import all_rounded
-from aggregator.records.name_list import names_of
+from aggregator.records.kinds.names import names_of
 from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure

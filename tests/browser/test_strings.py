@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from aggregator.records.maps_key import is_maps
+from aggregator.records.maps_record import is_maps
 from oracles.query import load_file
 from tests.boards import Board, definition_messages, in_thread, publish
 from tests.brokers import create_topics

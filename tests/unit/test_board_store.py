@@ -26,7 +26,7 @@ from aggregator.board.server.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.server.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.records.list_intervals import first
-from aggregator.records.maps_key import is_maps
+from aggregator.records.maps_record import is_maps
 from aggregator.records.span import PUBLISH_SECONDS
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem

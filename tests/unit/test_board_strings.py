@@ -11,7 +11,7 @@ from aggregator.board.server.metrics import ShareMetrics
 from aggregator.reading.tail.summary import Notice, notice_lines
 from aggregator.records import alert
 from aggregator.records.decoder import decode
-from aggregator.records.maps_key import MapsKey, is_maps
+from aggregator.records.maps_record import MapsKey, is_maps
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import schemas

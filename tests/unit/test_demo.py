@@ -16,7 +16,7 @@ from aggregator.demo.keeper import temporary_file
 from aggregator.errors import ChildEnded
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.decoder import decode
-from aggregator.records.maps_key import is_maps
+from aggregator.records.maps_record import is_maps
 from oracles.query import load
 from oracles.query.settings import Place
 from producers.simulation.crowd.crowd_groups import read_groups

@@ -26,7 +26,7 @@ from aggregator.reading.tail.summary import Notice, Summary, notice_lines
 from aggregator.reading.tail.table import Screen, page
 from aggregator.records.alert import decode
 from aggregator.records.decoder import decode as decode_record
-from aggregator.records.maps_key import is_maps
+from aggregator.records.maps_record import is_maps
 from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError

@@ -22,9 +22,9 @@ from aggregator.board.answers.table_answer import TableAnswer
 from aggregator.board.answers.view import View
 from aggregator.board.store.store import Store
 from aggregator.records.crowd_privacy import CrowdPrivacy
+from aggregator.records.kinds.values import hitter_rows
 from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.subject import subjects
-from aggregator.records.value_fields import hitter_rows
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL

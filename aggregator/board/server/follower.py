@@ -15,7 +15,7 @@ from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.store.states import States
 from aggregator.board.store.store import Store
 from aggregator.records.alert import members
-from aggregator.records.maps_key import is_maps
+from aggregator.records.maps_record import is_maps
 from aggregator.topics.layout import MIB
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions

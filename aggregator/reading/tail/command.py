@@ -19,7 +19,7 @@ from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lin
 from aggregator.records.alert import COMPARISONS
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
-from aggregator.records.maps_key import is_maps
+from aggregator.records.maps_record import is_maps
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
 from hubbub.command.options import add_kafka, parser_of, run, whole

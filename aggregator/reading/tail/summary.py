@@ -8,8 +8,8 @@ from typing import Self
 from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
 from aggregator.reading.tail.rows import SummaryQuantity, SummaryRow, TailRow
 from aggregator.records.alert import Alert
+from aggregator.records.kinds.names import NameList, names_of
 from aggregator.records.list_intervals import first
-from aggregator.records.name_list import NameList, names_of
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow

@@ -1,0 +1,1 @@
+"""The kinds of answers in a record: values, numbers and names."""
