@@ -17,8 +17,9 @@ from aggregator.records.findings import (
     WithheldFindings,
 )
 from aggregator.records.group_fields import group_field, key_part
+from aggregator.records.kinds.names import name_fields
 from aggregator.records.kinds.values import oracle_fields, value_fields
-from aggregator.records.name_rows import MAPS_END, encode_maps, name_fields
+from aggregator.records.maps_record import MAPS_END, encode_maps
 from aggregator.records.number_rows import number_fields
 from aggregator.records.record import VERSION
 from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow

@@ -1,12 +1,29 @@
-"""The key of a record of maps, by which readers find the final that the maps belong to."""
+"""The maps of unknown strings: their record, its key, and the shares of any strings as a record. Pure."""
 
+import base64
+import binascii
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple, Self, get_args
 
-from aggregator.records.name_rows import MAPS_END
-from aggregator.records.rows import Kind
-from oracles.errors import ReportError
-from oracles.query.settings import Window
+import numpy as np
+import orjson
 
+from aggregator.records.record import Record
+from aggregator.records.rows import Kind
+from oracles.consistency import UNBIASED
+from oracles.discover import Maps
+from oracles.discover.cell_hash import MAPS
+from oracles.errors import ReportError
+from oracles.estimate.intervals import LEVEL
+from oracles.query import Query
+from oracles.query.settings import Window
+from oracles.types import Ints
+
+MAPS_END = b"|m"
+"""The end of the key of a record of maps. The rest is the key of its final."""
+_CELL = np.dtype("<u4")
 _FIELDS = 6
 _KINDS = {kind: kind for kind in get_args(Kind)}
 _LONGEST = 15
@@ -42,3 +59,80 @@ class MapsKey(NamedTuple):
 def is_maps(key: bytes | None) -> bool:
     """Whether a key of the topic `estimates` is that of maps, not of a record that people read."""
     return key is not None and key.endswith(MAPS_END)
+
+
+def encode_maps(maps: Maps) -> bytes:
+    """Return the record of the maps, from which readers answer for any string."""
+    # Four bytes in a fixed order for a cell: machines of either order of bytes write the same record.
+    cells = [counts.astype(_CELL).tobytes() for counts in maps.counts]
+    counts = [base64.b64encode(zlib.compress(data)).decode() for data in cells]
+    return orjson.dumps({"maps": counts, "n": list(maps.answering)})
+
+
+def decode_maps(value: bytes, cells: int) -> tuple[list[Ints], list[int]]:
+    """Return the counts and the numbers of reports of maps of 2**cells cells. Raise a ReportError if they hold none."""
+    try:
+        fields = orjson.loads(value)
+        texts = fields["maps"]
+        answering = fields["n"]
+        # A bool is an int to isinstance, but no number of reports.
+        if len(texts) != MAPS or len(answering) != MAPS or any(type(n) is not int or n < 0 for n in answering):
+            raise ReportError(f"{MAPS} maps with whole numbers of reports are expected")
+        counts = [_counts(text, cells) for text in texts]
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, zlib.error) as error:
+        raise ReportError(f"the maps are unreadable: {error!r}") from error
+
+    # Forged cells would otherwise give a string more reports than the window has.
+    if any(int(cells_of_map.max()) > n for cells_of_map, n in zip(counts, answering, strict=True)):
+        raise ReportError("a cell of a map has more reports than the map")
+    return counts, answering
+
+
+def _counts(text: str, cells: int) -> Ints:
+    size = _CELL.itemsize << cells
+    # One byte more than a map has shows that the data are too large. Without a limit a few bytes could fill the memory.
+    expander = zlib.decompressobj()
+    data = expander.decompress(base64.b64decode(text, validate=True), size + 1)
+    if len(data) != size or not expander.eof:
+        raise ReportError(f"a map of {1 << cells} cells is expected")
+    return np.frombuffer(data, _CELL).astype(np.int64)
+
+
+def maps_of(record: Record, value: bytes, query: Query) -> Maps | None:
+    """Return the maps of a final from their own record. None if the query lists its values."""
+    if query.strings is None or query.only_oracle is None:
+        return None
+
+    counts, answering = decode_maps(value, query.strings.cells)
+    return Maps(query.strings, query.only_oracle, counts, answering, record.n, record.n_independent)
+
+
+def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
+    """Return the record with the shares of these texts. A name that the record lists has the row of the record.
+
+    A text that no map tells apart from the listed names has NaN.
+    """
+    places = {name: place for place, name in enumerate(record.values)}
+    columns = (record.shares[UNBIASED], record.stderr, record.low, record.high, record.member("level"))
+    rows: dict[str, tuple[float, ...]] = {}
+    for text in texts:
+        name = maps.strings.coding.name(text)
+        place = places.get(name)
+        # The search tells more of a listed name than the maps, so readers must not see a second estimate of it.
+        if place is not None:
+            rows[name] = tuple(float(column[place]) for column in columns)
+        else:
+            answer = maps.ask(text, record.values)
+            rows[name] = answer.share, answer.stderr, answer.low, answer.high, LEVEL
+
+    # Without texts the array has no rows, and only the shape of five columns lets it be unpacked.
+    share, stderr, low, high, level = np.array(list(rows.values()), np.float64).reshape(-1, 5).T
+    return replace(
+        record,
+        values=tuple(rows),
+        shares={UNBIASED: share},
+        stderr=stderr,
+        low=low,
+        high=high,
+        level_json=orjson.dumps(level.tolist()),
+    )

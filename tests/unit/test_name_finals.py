@@ -25,11 +25,10 @@ from aggregator.publishing.kinds.names import enter_error, name_result
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.export.table import columns, rows
-from aggregator.records import name_rows
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.findings import Sighting
+from aggregator.records.maps_record import decode_maps, maps_of, record_of
 from aggregator.records.span import Span
-from aggregator.records.string_answers import maps_of, record_of
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress, encode
@@ -120,7 +119,7 @@ def test_the_record_of_maps_answers_for_any_string():
     result = whole()[LONG, 600]
     ((name, value),) = result.window.maps
     assert name == result.window.records[0][0] + b"|m"
-    counts, answering = name_rows.decode_maps(value, query.strings.cells)
+    counts, answering = decode_maps(value, query.strings.cells)
     total = sum(snapshots[pane].counts for pane in (0, 300))
     for count, other in zip(counts, query.oracle.support(total, 12_000)[-4:], strict=True):
         assert np.array_equal(count, other)
@@ -130,7 +129,7 @@ def test_the_record_of_maps_answers_for_any_string():
     assert count.share == fields["shares"]["unbiased"][0]
     for bad_value in (b"", b"{}", b'{"maps":["","","",""],"n":[1,1,1,1]}', value.replace(b'"n":[', b'"n":[-')):
         with pytest.raises(ReportError):
-            name_rows.decode_maps(bad_value, query.strings.cells)
+            decode_maps(bad_value, query.strings.cells)
 
 
 def test_an_export_has_names_and_any_strings():

@@ -16,8 +16,7 @@ from aggregator.board.store.series import Series, Windows
 from aggregator.records.alert import Alert
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
-from aggregator.records.maps_record import MapsKey
-from aggregator.records.name_rows import decode_maps
+from aggregator.records.maps_record import MapsKey, decode_maps
 from aggregator.records.status import QueryStatus, State, state_of
 from aggregator.records.status import decode as decode_status
 from aggregator.records.truth import Truth

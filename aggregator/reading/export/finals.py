@@ -9,9 +9,8 @@ from typing import Any
 
 from aggregator.reading.tail.notation import label
 from aggregator.records.decoder import decode
-from aggregator.records.name_rows import MAPS_END
+from aggregator.records.maps_record import MAPS_END, maps_of, record_of
 from aggregator.records.record import Record
-from aggregator.records.string_answers import maps_of, record_of
 from aggregator.records.words import WITHHELD
 from hubbub.definitions import formats_record
 from hubbub.definitions.follower import Follower

@@ -1,8 +1,12 @@
 """The names in a record of unknown strings, each with what the record knows about it."""
 
 from dataclasses import dataclass
+from typing import Any
 
+from aggregator.records.digits import rounded
+from aggregator.records.findings import NameResult
 from aggregator.records.record import Record
+from oracles.consistency import UNBIASED
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +40,26 @@ def names_of(record: Record) -> NameList | None:
         ambiguous=tuple(discover.ambiguous),
         smallest=discover.smallest,
     )
+
+
+def name_fields(result: NameResult) -> dict[str, Any]:
+    """Return the names of a window, by falling share, and what a search of it can show."""
+    names = result.names
+    # A name that no earlier window found was first seen in this one.
+    end_of_first = {text: sighting.first for text, sighting in result.before.items()}
+
+    return {
+        "level": [rounded(name.level) for name in names],
+        "values": [name.text for name in names],
+        "shares": {UNBIASED: [name.share for name in names]},
+        "stderr": [rounded(name.stderr) for name in names],
+        "low": [rounded(name.low) for name in names],
+        "high": [rounded(name.high) for name in names],
+        "discover": {
+            "levels": result.levels,
+            "names_n": [name.n for name in names],
+            "ambiguous": result.ambiguous,
+            "first_seen": {name.text: end_of_first.get(name.text, result.end) for name in names},
+            "smallest": rounded(result.smallest),
+        },
+    }

@@ -25,7 +25,7 @@ from aggregator.reading.audit.ranges import read_final
 from aggregator.reading.export.table import column_lists
 from aggregator.reading.tail.overview import Overview
 from aggregator.records import alert as message
-from aggregator.records import decoder, name_rows
+from aggregator.records import decoder, maps_record, name_rows
 from aggregator.records import status as query_status
 from aggregator.tallies import id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
@@ -321,9 +321,9 @@ READERS = (
         "aggregator.merging.name_history:decode", corpus.name_histories, _bytes(name_history.decode), (ReportError,)
     ),
     Reader(
-        "aggregator.records.name_rows:decode_maps",
+        "aggregator.records.maps_record:decode_maps",
         corpus.maps,
-        _bytes(lambda data: name_rows.decode_maps(data, 12)),
+        _bytes(lambda data: maps_record.decode_maps(data, 12)),
         (ReportError,),
     ),
     Reader(

@@ -13,7 +13,7 @@ from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.kinds.names import NameList, names_of
-from aggregator.records.string_answers import maps_of
+from aggregator.records.maps_record import maps_of
 from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
 from oracles.discover import Maps
