@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from aggregator.records.field import KINDS, NAMES, NUMBERS, VALUES, declarations, types
+from aggregator.records.field import declarations, types
 from aggregator.records.group_fields import check_weighted, value_in_record
 from aggregator.records.name_rows import read_discover
 from aggregator.records.number_columns import by_name, floats
@@ -17,7 +17,7 @@ from aggregator.records.rows import HitterRow, QualityRow
 from hubbub.http.schema import Time, read, reader
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
-from oracles.query.domain import pair_text
+from oracles.query.domain import KINDS, NAMES, NUMBERS, VALUES, pair_text
 
 _DECLARATIONS = declarations(Record)
 

@@ -4,7 +4,7 @@ Every worker writes the same bytes of a final record, because they depend only o
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from aggregator.records import cut
 from aggregator.records.crowd_privacy import crowd_privacy
@@ -16,30 +16,18 @@ from aggregator.records.findings import (
     WindowFindings,
     WithheldFindings,
 )
-from aggregator.records.group_fields import group_field, key_part
+from aggregator.records.group_fields import group_field
+from aggregator.records.keys import RecordPlace, key
 from aggregator.records.kinds.names import name_fields
 from aggregator.records.kinds.values import oracle_fields, value_fields
 from aggregator.records.maps_record import MAPS_END, encode_maps
 from aggregator.records.number_rows import number_fields
 from aggregator.records.record import VERSION
 from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
-from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 from oracles.query import Query
-
-PROVISIONAL = "p"
-"""The end of the key of a provisional record."""
-
-
-class RecordPlace(NamedTuple):
-    """A subject of records: one attribute of a group, or of the total."""
-
-    group: int | None
-    """The number of the group, or None for the total."""
-    attribute: int
-    """The place of the attribute among those of the query."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,28 +124,6 @@ def _maps(window: WindowFindings, findings: NameFindings) -> tuple[bytes, bytes]
     """Return the key and the bytes of the record of maps."""
     # The key of the final with an end of its own, so that readers of records skip it by the key alone.
     return key(window.query, window.span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
-
-
-def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: int | None = None) -> bytes:
-    """Return the key of a record. Final and provisional records of a window have different keys, so both stay.
-
-    `group` is the number of a group, or None for the total.
-    """
-    window = span.window
-    parts = [query.name, query.digest.hex(), window.kind, str(window.size), str(window.step), str(span.end)]
-    if group is not None and query.groups is not None:
-        parts.append(key_part(query.groups, group))
-    # The prefixes tell an attribute and a group of one name apart, since either can be absent.
-    if attribute is not None:
-        parts.append(f"a:{attribute}")
-    if not final:
-        parts.append(PROVISIONAL)
-    return "|".join(parts).encode()
-
-
-def provisional_key(final: bytes) -> bytes:
-    """Return the key of the provisional record of a final, which is deleted once the window is final."""
-    return final + f"|{PROVISIONAL}".encode()
 
 
 def _shown(query: Query, row: GroupTotal) -> dict[str, Any]:

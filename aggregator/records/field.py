@@ -9,10 +9,8 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, get_type_hints
 
 from hubbub.http.schema import Schema, json_name, schema
+from oracles.query.domain import KINDS
 
-VALUES, NUMBERS, NAMES = "values", "numbers", "names"
-KINDS = (VALUES, NUMBERS, NAMES)
-"""The kinds of answers."""
 JSON_END = "_json"
 """The end of the name of a field that stays JSON."""
 

@@ -8,7 +8,7 @@ import orjson
 
 from aggregator.records import documents
 from aggregator.records.crowd_privacy import CrowdPrivacy
-from aggregator.records.field import NAMES, NUMBERS, VALUES, declarations, declared
+from aggregator.records.field import declarations, declared
 from aggregator.records.group_fields import WEIGHTED
 from aggregator.records.name_rows import DISCOVER, DiscoverRow
 from aggregator.records.number_rows import DISTRIBUTION, ScaleRow, numbers_of
@@ -30,6 +30,7 @@ from hubbub.http.schema import Attribute, Count, Digest, Known, Name, read
 from oracles.consistency import UNBIASED
 from oracles.mechanisms import NUMBER_ORACLES
 from oracles.numbers import Numbers
+from oracles.query.domain import NAMES, NUMBERS, VALUES
 from oracles.types import Floats
 
 VERSION = 3

@@ -3,10 +3,11 @@
 from typing import Any
 
 from aggregator.records.alert import COMPARISONS, Alert
-from aggregator.records.field import KINDS, NAMES, VALUES, declarations, properties
+from aggregator.records.field import declarations, properties
 from aggregator.records.record import VERSION, Record
 from hubbub.http.schema import Schema
 from oracles.estimate.intervals import LEVEL
+from oracles.query.domain import KINDS, NAMES, VALUES
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _OWN_MEMBERS = ("numbers", "discover")

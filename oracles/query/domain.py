@@ -16,6 +16,12 @@ from oracles.query.strings import Discovery
 OTHER = "(other)"
 """Name of the last value, if answers outside the domain count too."""
 
+VALUES = "values"
+NUMBERS = "numbers"
+NAMES = "names"
+KINDS = (VALUES, NUMBERS, NAMES)
+"""The kinds of answers: listed values, numbers on a scale, and strings that nobody listed."""
+
 Sets = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of sets with the positions of their values, both in order."""
 Ranges = tuple[tuple[str, tuple[float, float]], ...]
@@ -51,6 +57,13 @@ class Domain:
     def of_strings(cls, discovery: Discovery) -> "Domain":
         """Return the domain of unknown strings."""
         return cls(None, 1 << discovery.cells, False, discovery=discovery)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the answers."""
+        if self.discovery is not None:
+            return NAMES
+        return VALUES if self.scale is None else NUMBERS
 
     @property
     def in_file(self) -> Any:

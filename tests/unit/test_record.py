@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.records.digits import rounded
-from aggregator.records.encoder import provisional_key
 from aggregator.records.findings import Findings
+from aggregator.records.keys import provisional_key
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from oracles import ORACLES

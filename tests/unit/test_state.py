@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from aggregator.merging.snapshot_partition import SnapshotPartition
-from aggregator.records.encoder import key
+from aggregator.records.keys import key
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey

@@ -19,7 +19,7 @@ from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_process import Answer, Question
 from aggregator.publishing.finals.round import Batch
-from aggregator.records.encoder import provisional_key
+from aggregator.records.keys import provisional_key
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized

@@ -10,7 +10,7 @@ from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.finals.final import ResultSequence
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.audit.ranges import PublishedFinal, Range, find_ranges, place_of, read_final
-from aggregator.records.encoder import RecordPlace
+from aggregator.records.keys import RecordPlace
 from aggregator.records.maps_record import MAPS_END, decode_maps
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
