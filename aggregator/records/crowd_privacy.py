@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from aggregator.records.findings import WindowFindings
 from aggregator.records.span import Span
 from oracles.central import crowd_epsilon, honest
 from oracles.mechanisms.protocol import Oracle
@@ -28,6 +29,11 @@ def crowd_privacy(query: Query, attribute: str | None, span: Span, n: int) -> Cr
         return None
     epsilon, delta = crowd_epsilon(query.record_epsilon, people, _overlap(query, attribute))
     return CrowdPrivacy(epsilon=epsilon, delta=delta, honest=people)
+
+
+def of_record(window: WindowFindings, attribute: str | None, n: int) -> CrowdPrivacy | None:
+    """Return the guarantee of a record about an attribute. A provisional one has none, since more of them follow."""
+    return crowd_privacy(window.query, attribute, window.span, n) if window.through is None else None
 
 
 def _overlap(query: Query, attribute: str | None) -> float | None:

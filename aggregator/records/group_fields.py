@@ -12,6 +12,7 @@ from aggregator.records.number_columns import by_name, floats
 from hubbub.http.schema import Schema
 from oracles.consistency import UNBIASED
 from oracles.errors import ReportError
+from oracles.query import Query
 from oracles.query.groups import NO_GROUP, Groups
 from oracles.query.settings import NAME
 from oracles.types import Ints
@@ -36,6 +37,17 @@ _KEY_PART = re.compile(rf"g:{NAME.pattern}=({NAME.pattern}|{re.escape(NO_GROUP)}
 def group_field(groups: Groups, number: int | None) -> dict[str, str] | None:
     """Return a group as a record names it. None is the total."""
     return None if number is None else {groups.name: groups.label(number)}
+
+
+def group_member(query: Query, number: int | None) -> dict[str, Any]:
+    """Return the member `group` of a record, or nothing if the query has no groups."""
+    return {} if query.groups is None else {"group": group_field(query.groups, number)}
+
+
+def add_missing_total(record: dict[str, Any], query: Query, number: int | None) -> None:
+    """Add a null weighted total to the record of a total that could have one, if no group with a weight is shown."""
+    if query.weights is not None and number is None:
+        record.setdefault("weighted", None)
 
 
 def key_part(groups: Groups, number: int) -> str:

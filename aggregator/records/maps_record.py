@@ -3,13 +3,15 @@
 import base64
 import binascii
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self, get_args
 
 import numpy as np
 import orjson
 
+from aggregator.records.findings import NameFindings, WindowFindings
+from aggregator.records.keys import key
 from aggregator.records.record import Record
 from aggregator.records.rows import Kind
 from oracles.consistency import UNBIASED
@@ -59,6 +61,14 @@ class MapsKey(NamedTuple):
 def is_maps(key: bytes | None) -> bool:
     """Whether a key of the topic `estimates` is that of maps, not of a record that people read."""
     return key is not None and key.endswith(MAPS_END)
+
+
+def maps_records(window: WindowFindings) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the key and the bytes of the record of maps, if strings are unknown and shown."""
+    for findings in window.of_totals:
+        if isinstance(findings, NameFindings):
+            # The key of the final with an end of its own, so that readers of records skip it by the key alone.
+            yield key(window.query, window.span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
 
 
 def encode_maps(maps: Maps) -> bytes:

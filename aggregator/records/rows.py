@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from aggregator.records import documents
+from aggregator.records.digits import DIGITS
 from aggregator.records.span import Span
 from aggregator.records.words import FLAGS, WITHHELD
+from aggregator.tallies.snapshot import Snapshot
 from hubbub.http.schema import Chance, Count, Name, Schema, Time
 from oracles.errors import ReportError
+from oracles.estimate import Pure
+from oracles.query import Query
 from oracles.query.settings import Window
 
 MOST_FLAGS = 64
@@ -37,6 +41,10 @@ class RefusedRow:
 
     duplicate: Count
     implausible: Count
+
+    @classmethod
+    def of(cls, total: Snapshot) -> "RefusedRow":
+        return cls(duplicate=total.duplicates, implausible=total.implausible)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +94,16 @@ class OracleRow:
     q: float
     epsilon: float
     record_epsilon: float
+
+    @classmethod
+    def of(cls, query: Query, oracle: Pure) -> "OracleRow":
+        return cls(
+            name=oracle.name,
+            p=oracle.p,
+            q=oracle.q,
+            epsilon=query.epsilon,
+            record_epsilon=float(f"{query.record_epsilon:.{DIGITS}g}"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,11 +1,13 @@
-"""The names in a record of unknown strings, each with what the record knows about it."""
+"""Records of unknown strings: their names, each with what the record knows about it."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from aggregator.records.crowd_privacy import of_record
 from aggregator.records.digits import rounded
-from aggregator.records.findings import NameResult
+from aggregator.records.findings import GroupTotal, NameFindings, NameResult, WindowFindings
 from aggregator.records.record import Record
+from aggregator.records.rows import OracleRow, RefusedRow
 from oracles.consistency import UNBIASED
 
 
@@ -42,7 +44,29 @@ def names_of(record: Record) -> NameList | None:
     )
 
 
-def name_fields(result: NameResult) -> dict[str, Any]:
+def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
+    """Return the names of a window of unknown strings."""
+    query = window.query
+    findings = cast(NameFindings, total.findings)
+    oracle = findings.oracle
+    n = findings.n
+
+    return {
+        "n": n,
+        "n_independent": findings.n_independent,
+        "size": None,
+        "oracle": OracleRow.of(query, oracle),
+        "shift_per_fake": rounded(oracle.shift_per_fake(n)) if n else None,
+        "answers": query.answers,
+        **_name_fields(findings.names),
+        "refused": RefusedRow.of(total.reports),
+        "quality": {"sum": None, "prior_rejected": False, "risk": {}, "flags": findings.flags},
+        # Fewer reports hide a person less, so the level with the fewest reports counts.
+        "central": of_record(window, findings.subject.name, min(findings.names.levels)),
+    }
+
+
+def _name_fields(result: NameResult) -> dict[str, Any]:
     """Return the names of a window, by falling share, and what a search of it can show."""
     names = result.names
     # A name that no earlier window found was first seen in this one.

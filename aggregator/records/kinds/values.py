@@ -1,28 +1,27 @@
-"""The fields of a record that show values: shares with their errors, hitters, sets, and the quality of them all."""
+"""Records of values: shares with their errors, hitters, sets, and the quality of them all."""
 
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from aggregator.records.crowd_privacy import of_record
 from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
 from aggregator.records.digits import DIGITS, all_rounded, rounded
-from aggregator.records.findings import Findings, MethodResult, PopulationShares
+from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
 from aggregator.records.group_fields import weighted_field
-from aggregator.records.rows import HitterRow, RefusedRow
-from aggregator.tallies.snapshot import Snapshot
+from aggregator.records.rows import HitterRow, OracleRow, RefusedRow
 from oracles.consistency import UNBIASED, answer
-from oracles.estimate import Pure
 from oracles.estimate.intervals import LEVEL
 from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain
 
 
-def value_fields(
-    query: Query, findings: Findings, total: Snapshot, population: PopulationShares | None
-) -> dict[str, Any]:
-    """Return the estimates of one attribute, the largest unbiased shares first. Unbiased shares are not rounded."""
+def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
+    """Return the estimates of the values, the largest unbiased shares first. Unbiased shares are not rounded."""
+    query = window.query
+    findings = cast(Findings, total.findings)
     estimate = findings.estimate
     domain = findings.subject.domain
     result = findings.by_method[UNBIASED]
@@ -36,10 +35,10 @@ def value_fields(
     stderr, low, high, *shares = all_rounded(np.array(columns))
 
     # The members of the JSON have this order. Only `weighted` can be absent, in the middle.
-    fields: dict[str, Any] = {
+    members: dict[str, Any] = {
         "n": estimate.n,
         "n_independent": estimate.n_independent,
-        "oracle": oracle_fields(query, estimate.oracle),
+        "oracle": OracleRow.of(query, estimate.oracle),
         "sigma": rounded(estimate.sigma),
         "significance": rounded(estimate.significance(query.family_error)),
         "detectable": rounded(findings.detectable),
@@ -51,15 +50,16 @@ def value_fields(
         "low": low,
         "high": high,
     }
-    if population is not None:
-        fields["weighted"] = weighted_field(population, positions)
-    fields["hitters"] = {
+    if total.population is not None:
+        members["weighted"] = weighted_field(total.population, positions)
+    members["hitters"] = {
         method: hitter_rows(domain, method, result.hitters) for method, result in findings.by_method.items()
     }
-    fields["sets"] = {name: _set(findings, list(values)) for name, values in findings.subject.sets}
-    fields["refused"] = RefusedRow(duplicate=total.duplicates, implausible=total.implausible)
-    fields["quality"] = _quality(findings)
-    return fields
+    members["sets"] = {name: _set(findings, list(values)) for name, values in findings.subject.sets}
+    members["refused"] = RefusedRow.of(total.reports)
+    members["quality"] = _quality(findings)
+    members["central"] = of_record(window, findings.subject.name, estimate.n)
+    return members
 
 
 def _most_values(query: Query, findings: Findings) -> int:
@@ -71,16 +71,6 @@ def _most_values(query: Query, findings: Findings) -> int:
     # A proved value is always shown, even if `publish` is smaller than the number of proved values.
     proved_count = int(findings.by_method[UNBIASED].hitters.decided.sum())
     return max(query.publish, min(MOST_HITTERS, proved_count))
-
-
-def oracle_fields(query: Query, oracle: Pure) -> dict[str, Any]:
-    return {
-        "name": oracle.name,
-        "p": oracle.p,
-        "q": oracle.q,
-        "epsilon": query.epsilon,
-        "record_epsilon": rounded(query.record_epsilon),
-    }
 
 
 def hitter_rows(domain: Domain, method: str, hitters: Hitters) -> list[HitterRow]:

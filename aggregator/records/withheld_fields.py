@@ -1,0 +1,34 @@
+"""The members of a record of which the values are withheld."""
+
+from typing import Any
+
+from aggregator.records.findings import WithheldFindings
+from aggregator.records.rows import OracleRow, RefusedRow
+from oracles.consistency import UNBIASED
+from oracles.query import Query
+
+
+def fields(query: Query, findings: WithheldFindings) -> dict[str, Any]:
+    """Return the members of a withheld window. They show nothing of its answers."""
+    unknown = ("n_independent", "sigma", "significance", "detectable", "shift_per_fake")
+    members_of_kinds = ("central", "numbers", "weighted", "discover")
+    methods = (UNBIASED, *query.methods)
+
+    # Withheld windows of all kinds have the same members, and their number of reports is 0: a true one would tell
+    # how few people answered.
+    return {
+        "n": 0,
+        **dict.fromkeys((*unknown, *members_of_kinds)),
+        "oracle": OracleRow.of(query, findings.oracle),
+        "answers": query.answers,
+        **{column: [] for column in ("values", "stderr", "low", "high")},
+        **{lists: {method: [] for method in methods} for lists in ("shares", "hitters")},
+        "sets": {},
+        "refused": RefusedRow(duplicate=0, implausible=0),
+        "quality": {
+            "sum": None,
+            "prior_rejected": False,
+            "risk": dict.fromkeys(methods),
+            "flags": findings.flags,
+        },
+    }
