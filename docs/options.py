@@ -120,7 +120,8 @@ def sections() -> Iterator[str]:
         yield f"\n## `hubbub {command}`\n\n{purpose[0].upper()}{purpose[1:]}.\n"
         yield "\n| option | environment variable | default | meaning |\n|--|--|--|--|\n"
         for action in parser_of(command)._actions:  # noqa: SLF001 - argparse has no public list
-            if action.option_strings == ["-h", "--help"]:
+            # An old name of an option has no help.
+            if action.option_strings == ["-h", "--help"] or action.help == argparse.SUPPRESS:
                 continue
             row = cells(action)
             documented |= set(_VARIABLE.findall(row[1]))

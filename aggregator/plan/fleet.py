@@ -16,6 +16,7 @@ from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan import costs, memory
 from aggregator.process.defaults import MEMORY, RETENTION
 from aggregator.records.subject import value_count
+from hubbub.command.old_names import add_old_name
 from hubbub.command.options import add_queries, duration, duration_text, in_bytes, share, size, size_text, whole
 from oracles.errors import ParameterError
 from oracles.frame import HEADER_SIZE, MAX_FRAME
@@ -52,7 +53,7 @@ _HEADS = (
 class Assumptions:
     """The assumptions of a plan."""
 
-    per_frame: int = 1000
+    frame: int = 1000
     """Reports in a frame, or fewer if the frame would exceed the maximum length."""
     ids: bool = True
     partitions: int = 12
@@ -61,7 +62,7 @@ class Assumptions:
     """Busy share of a core. The rest catches up after an outage, or takes over from another worker."""
     speed: float = 1.0
     """Speed of a core relative to docs/performance.md."""
-    replicas: int = 3
+    replication: int = 3
     broker_rate: int = 100 << 20
     """Bytes per second that a broker receives, replicas included, and that it sends."""
     partition_rate: int = 10 << 20
@@ -130,7 +131,7 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
     cores = math.ceil((counting + state + estimates) / assumptions.fill)
     # Kafka puts each replica of a partition on a broker of its own.
     brokers = max(
-        assumptions.replicas, math.ceil((arriving + writing) * assumptions.replicas / assumptions.broker_rate)
+        assumptions.replication, math.ceil((arriving + writing) * assumptions.replication / assumptions.broker_rate)
     )
     share_of_worker = math.ceil(partitions / workers)
     return Fleet(
@@ -145,14 +146,14 @@ def fleet(queries: Collection[Query], rate: int, assumptions: Assumptions) -> Fl
         arriving=arriving,
         writing=writing,
         memory=memory.worker(queries, share_of_worker).total,
-        disk=math.ceil(arriving * assumptions.retention * assumptions.replicas),
-        gateways=costs.gateway(rate, assumptions.per_frame) / assumptions.speed / assumptions.fill,
+        disk=math.ceil(arriving * assumptions.retention * assumptions.replication),
+        gateways=costs.gateway(rate, assumptions.frame) / assumptions.speed / assumptions.fill,
     )
 
 
 def per_frame(query: Query, assumptions: Assumptions) -> int:
     """Return the number of reports in a frame."""
-    return max(1, min(assumptions.per_frame, (MAX_FRAME - HEADER_SIZE) // query.oracle.width))
+    return max(1, min(assumptions.frame, (MAX_FRAME - HEADER_SIZE) // query.oracle.width))
 
 
 def _counting(query: Query, reports: float, frames: float, assumptions: Assumptions) -> float:
@@ -228,8 +229,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     rates = "reports per second of all queries in the file together, such as 1e6; separate several with commas"
     group.add_argument("--rate", type=_rates, metavar="N[,N...]", help=rates)
     add_queries(parser)
-    frame = f"reports in a frame (default: {defaults.per_frame:,})"
-    group.add_argument("--per-frame", type=whole(1, 1_000_000), default=defaults.per_frame, metavar="N", help=frame)
+    frame = f"reports in a frame (default: {defaults.frame:,})"
+    option = group.add_argument("--frame", type=whole(1, 10**6), default=defaults.frame, metavar="N", help=frame)
+    add_old_name(parser, "--per-frame", option)
     group.add_argument("--no-ids", dest="ids", action="store_false", help="plan for frames without ids")
 
     minimum = f"minimum number of partitions of the reports (default: {defaults.partitions})"
@@ -240,18 +242,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     speed += "benchmarks/costs.py measures it)"
     group.add_argument("--speed", type=_speed, default=defaults.speed, metavar="X", help=speed)
 
-    replicas = f"replicas of each partition (default: {defaults.replicas})"
-    group.add_argument("--replicas", type=whole(1, 100), default=defaults.replicas, metavar="R", help=replicas)
+    copies = f"number of copies of each partition (default: {defaults.replication})"
+    count = defaults.replication
+    option = group.add_argument("--replication", type=whole(1, 100), default=count, metavar="R", help=copies)
+    add_old_name(parser, "--replicas", option)
     keep = "time for which Kafka keeps the reports, such as 12h or 7d, for the disk"
     keep += f" (default: {duration_text(defaults.retention)})"
-    group.add_argument("--retention", type=duration, default=defaults.retention, metavar="D", help=keep)
+    group.add_argument("--retention", type=duration, default=defaults.retention, metavar="TIME", help=keep)
     broker = "bytes per second that a broker receives, replicas included; it sends as many"
     broker += f" (default: {size_text(defaults.broker_rate)})"
     group.add_argument("--broker-rate", type=_rate_size, default=defaults.broker_rate, metavar="SIZE", help=broker)
-    partition = f"bytes per second of the reports of one partition (default: {size_text(defaults.partition_rate)})"
-    group.add_argument(
-        "--partition-rate", type=_rate_size, default=defaults.partition_rate, metavar="SIZE", help=partition
-    )
+    most = defaults.partition_rate
+    partition = f"bytes per second of the reports of one partition (default: {size_text(most)})"
+    group.add_argument("--partition-rate", type=_rate_size, default=most, metavar="SIZE", help=partition)
 
 
 def _rates(text: str) -> list[int]:
@@ -276,11 +279,11 @@ def _rate_size(text: str) -> int:
 def lines(file: str, queries: Collection[Query], fleets: Sequence[Fleet], assumptions: Assumptions) -> Iterator[str]:
     """Yield the assumptions and a line for each rate, in at most 100 columns."""
     ids = "with ids" if assumptions.ids else "without ids"
-    content = f"{assumptions.per_frame:,} reports" if assumptions.per_frame > 1 else "one report"
+    content = f"{assumptions.frame:,} reports" if assumptions.frame > 1 else "one report"
     number = f"{len(queries):,} queries" if len(queries) != 1 else "1 query"
     yield f"{number} of {file}, frames of {content} {ids}, a core {assumptions.fill:.0%} busy"
     yield (
-        f"brokers: {assumptions.replicas} replicas, {in_bytes(assumptions.broker_rate)}/s each; a partition: "
+        f"brokers: {assumptions.replication} replicas, {in_bytes(assumptions.broker_rate)}/s each; a partition: "
         f"{in_bytes(assumptions.partition_rate)}/s"
     )
 

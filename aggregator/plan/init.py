@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from aggregator.plan import outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
+from hubbub.command.old_names import add_old_name
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
 from hubbub.texts import up
@@ -31,15 +32,15 @@ HELP = """\
 Ask five questions and write a commented query file: what is asked, which values or numbers there
 are, how many people answer how often, how sensitive the answers are, and whether they may change.
 The file says in words what these people will show. An existing file is never overwritten.
-With --from, the file lists the names that searches of a query of unknown strings have found. A list
+With --query, the file lists the names that searches of a query of unknown strings have found. A list
 needs far fewer people for the same share.
 
 example:
   $ hubbub init                 # an empty answer takes the default in brackets
   $ hubbub init --yes           # takes all defaults
-  $ hubbub init --from crashes --queries names.toml
+  $ hubbub init --query crashes --queries names.toml
 
-Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists; with --from also: 3 Kafka
+Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists; with --query also: 3 Kafka
 cannot be reached; 4 the topics are missing."""
 
 _Answer = TypeVar("_Answer")
@@ -92,7 +93,8 @@ def main(arguments: list[str]) -> int:
     add_queries(parser)
     parser.add_argument("--yes", action="store_true", help="take the defaults and ask nothing")
     source = "query of unknown strings whose names the file lists"
-    parser.add_argument("--from", dest="source", metavar="QUERY", help=source)
+    query_option = parser.add_argument("--query", dest="source", metavar="Q", help=source)
+    add_old_name(parser, "--from", query_option)
     add_kafka(parser)
     options = parser.parse_args(arguments)
 

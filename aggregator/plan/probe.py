@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hubbub.command.options import parser_of, run, share, whole
+from hubbub.command.old_names import warn
+from hubbub.command.options import add_queries, parser_of, run, selected_query, share, whole
 from oracles.conformance import Finding, probe
 from oracles.conformance.privacy_probe import CONFIDENCE, REPORTS
 from oracles.errors import ParameterError, ReportError
-from oracles.query import Query, load
+from oracles.query import Query
 from oracles.types import Reports
 
 VIOLATION = 4
@@ -29,8 +30,8 @@ Half of the reports show which event tells two inputs apart best. The other half
 above the promise of the query, the client breaks it. Neither the client nor its noise may know --seed.
 
 example:
-  $ hubbub probe --query hubbub.toml --name homepage --exec "node client.js"
-  $ hubbub probe --query hubbub.toml --name homepage --exec "./client --life" --periods 5
+  $ hubbub probe --queries hubbub.toml --query homepage --exec "node client.js"
+  $ hubbub probe --queries hubbub.toml --query homepage --exec "./client --life" --periods 5
 
 Exit code: 0 no violation found; 2 wrong options, query or reports; 4 the client breaks its promise; 1 other errors."""
 
@@ -102,11 +103,7 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
 
     def work() -> int:
-        queries = load(options.query)
-        if options.name not in queries:
-            raise ParameterError(f"{options.query}: --name must name one of {', '.join(queries)}")
-
-        query = queries[options.name]
+        query = selected_query(options)
         confidence = options.confidence
         client = ProbedProgram(options.exec, query, options.periods)
         finding = probe(client, query, options.reports, confidence, periods=options.periods, seed=options.seed)
@@ -118,8 +115,10 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("probe", HELP)
-    parser.add_argument("--query", required=True, metavar="FILE", help="query file")
-    parser.add_argument("--name", required=True, metavar="Q", help="name of the query that the client answers")
+    add_queries(parser)
+    answered = "query that the client answers (default: the only one of the file)"
+    parser.add_argument("--query", metavar="Q", help=answered)
+    parser.add_argument("--name", help=argparse.SUPPRESS)
     parser.add_argument("--exec", required=True, metavar="CMD", help="the client, with its arguments")
 
     periods = "number of answers of a device (default: 1)"
@@ -130,7 +129,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--confidence", type=share, default=CONFIDENCE, metavar="C", help=confidence)
     seed = "seed of the choice of values (default: 0)"
     parser.add_argument("--seed", type=whole(), default=0, metavar="K", help=seed)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.name is not None:
+        # The former form: --query had the file, and --name the query.
+        warn(parser.prog, "--query FILE --name Q", "--queries FILE --query Q")
+        options.queries = options.query or options.queries
+        options.query = options.name
+    return options
 
 
 def _lines(finding: Finding, confidence: float) -> Iterator[str]:

@@ -46,7 +46,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_sending_options(parser)
     parser.add_argument("--column", metavar="NAME", help="column of the value (default: the first column)")
     speed = 'answers per second, or "max" (default: max)'
-    parser.add_argument("--rate", type=rate, default=math.inf, metavar="R", help=speed)
+    parser.add_argument("--rate", type=rate, default=math.inf, metavar="N", help=speed)
     seed = "seed for repeatable noise from NumPy; only for data about nobody"
     parser.add_argument("--seed", type=whole(), metavar="K", help=seed)
     truth = "publish the true counts too; only for public data"

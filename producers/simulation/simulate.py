@@ -62,8 +62,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     clients = f"number of clients (default: {CLIENTS}, or as many as --rate needs)"
     parser.add_argument("--clients", type=whole(1), metavar="N", help=clients)
     speed = 'answers per second, or "max" (default: each client once per period)'
-    parser.add_argument("--rate", type=rate, metavar="R", help=speed)
-    parser.add_argument("--seconds", type=whole(1), metavar="S", help="length of the run (default: no end)")
+    parser.add_argument("--rate", type=rate, metavar="N", help=speed)
+    parser.add_argument("--seconds", type=whole(1), metavar="N", help="length of the run (default: no end)")
     seed = "seed that repeats a run (default: from the system's entropy)"
     parser.add_argument("--seed", type=whole(), metavar="K", help=seed)
 

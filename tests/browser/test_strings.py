@@ -159,7 +159,7 @@ def test_names_of_strangers_are_text_and_nothing_else(watch, board, fragment):
 @pytest.mark.parametrize(("query", "code"), [("crashes", 0), ("empty", 2), ("strange", 2)])
 def test_the_names_become_a_query_file(kafka, tmp_path, query, code):
     path = tmp_path / "names.toml"
-    command = [sys.executable, "-m", "hubbub", "init", "--from", query, "--yes", "--queries", str(path)]
+    command = [sys.executable, "-m", "hubbub", "init", "--query", query, "--yes", "--queries", str(path)]
     address = ["--kafka", kafka.servers, "--prefix", kafka.prefix]
     result = subprocess.run([*command, *address], capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == code, result.stderr

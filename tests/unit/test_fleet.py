@@ -95,7 +95,7 @@ def test_each_worker_has_the_same_number_of_partitions(rate):
     assert result.partitions >= max(12, result.workers, result.cores)
     assert result.partitions % result.workers == 0
     assert result.arriving <= result.partitions * USUAL.partition_rate
-    assert result.brokers * USUAL.broker_rate >= USUAL.replicas * (result.arriving + result.writing)
+    assert result.brokers * USUAL.broker_rate >= USUAL.replication * (result.arriving + result.writing)
     assert result.counting + result.state <= result.workers * USUAL.fill
     assert result.counting + result.state + result.estimates <= result.cores * USUAL.fill
 
@@ -104,12 +104,12 @@ def test_assumptions_have_an_effect():
     base = fleet(MANY, 10**8, USUAL)
     assert fleet(MANY, 10**8, replace(USUAL, speed=2.0)).counting == pytest.approx(base.counting / 2)
     assert fleet(MANY, 10**8, replace(USUAL, ids=False)).counting < base.counting
-    assert fleet(MANY, 10**8, replace(USUAL, per_frame=1)).counting > 20 * base.counting
+    assert fleet(MANY, 10**8, replace(USUAL, frame=1)).counting > 20 * base.counting
     assert fleet(MANY, 10**8, replace(USUAL, fill=0.9)).workers < base.workers
     assert fleet(MANY, 10**8, replace(USUAL, broker_rate=1 << 30)).brokers < base.brokers
-    assert fleet(MANY, 10**8, replace(USUAL, replicas=1)).brokers < base.brokers
+    assert fleet(MANY, 10**8, replace(USUAL, replication=1)).brokers < base.brokers
     assert fleet(MANY, 10**8, replace(USUAL, partitions=1000)).partitions >= 1000
-    assert fleet(MANY, 1, replace(USUAL, replicas=5)).brokers == 5
+    assert fleet(MANY, 1, replace(USUAL, replication=5)).brokers == 5
 
 
 def test_state_is_bounded_by_the_rate_of_frames():
@@ -181,7 +181,7 @@ def test_a_request_costs_a_gateway_what_the_page_says():
 def test_the_disk_is_retention_times_rate_times_replicas(file, capsys):
     one = fleet(MANY, 10**6, USUAL)
     assert one.disk == pytest.approx(one.arriving * 7 * 86_400 * 3, rel=1e-9)
-    assert fleet(MANY, 10**6, replace(USUAL, retention=86_400, replicas=1)).disk == pytest.approx(one.disk / 21)
+    assert fleet(MANY, 10**6, replace(USUAL, retention=86_400, replication=1)).disk == pytest.approx(one.disk / 21)
     assert fleet(MANY, 2 * 10**6, USUAL).gateways == pytest.approx(2 * one.gateways)
     assert plan(file, "--rate", "1e6,2e6", "--retention", "2d") == 0
     output = capsys.readouterr().out
@@ -230,7 +230,7 @@ def test_an_impossible_rate_is_refused(file, tmp_path, capsys):
     slow.write_text(make_text("web", large, budget=1e9, pane="1s", windows=["1s", "1m/1s", "all"], emit_every="1s"))
     assert plan(slow, "--rate", "1e6") == 2
     assert "queries.web: one process makes all its records" in capsys.readouterr().err
-    assert plan(file, "--rate", "1e12", "--per-frame", "1", "--speed", "0.01") == 2
+    assert plan(file, "--rate", "1e12", "--frame", "1", "--speed", "0.01") == 2
     assert "no number of workers" in capsys.readouterr().err
     assert plan(tmp_path / "none.toml", "--rate", "1e6") == 2
     assert "none.toml" in capsys.readouterr().err

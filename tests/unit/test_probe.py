@@ -215,7 +215,7 @@ def test_the_command_asks_a_program_in_any_language(name, code, tmp_path, capsys
     reading = "import sys\nfrom oracles import oracle\nvalues = [int(line) for line in sys.stdin]\n"
     program.write_text(f"{reading}{PROGRAMS[name]}\nfor row in r: print(bytes(list(row)).hex())\n")
     command = shlex.join([sys.executable, str(program)])
-    arguments = ["probe", "--query", str(queries), "--name", "q", "--exec", command, "--reports", "4000"]
+    arguments = ["probe", "--queries", str(queries), "--query", "q", "--exec", command, "--reports", "4000"]
     assert main(arguments) == code
     captured = capsys.readouterr()
     assert ("VIOLATION" in captured.out) == (name == "leaks")
@@ -225,11 +225,11 @@ def test_the_command_asks_a_program_in_any_language(name, code, tmp_path, capsys
 def test_the_command_says_what_is_wrong(tmp_path, capsys):
     queries = tmp_path / "hubbub.toml"
     queries.write_text(FILE)
-    about = ["probe", "--query", str(queries), "--exec", "/none", "--name"]
+    about = ["probe", "--queries", str(queries), "--exec", "/none", "--query"]
     assert main([*about, "q"]) == 2
     assert main([*about, "other"]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert errors == [
         "hubbub probe: --exec /none: No such file or directory",
-        f"hubbub probe: {queries}: --name must name one of q",
+        f"hubbub probe: {queries}: there is no query 'other': q",
     ]

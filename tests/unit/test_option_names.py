@@ -1,0 +1,198 @@
+"""Each option has one meaning in all commands, and each meaning has one option. Old names work, with a warning."""
+
+import argparse
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from aggregator.plan import command as plan
+from aggregator.plan import probe
+from hubbub.__main__ import COMMANDS, main
+from tests.queries import make_text
+
+PARSER_OF = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "options.py"))["parser_of"]
+
+MEANINGS = {
+    "FILE": "query file|CSV file",
+    "NAME": "part of the name of metrics",
+    "QUERY": "name of the query",
+    "--all-groups": "the total and each group",
+    "--answers": "how a client repeats its answers",
+    "--ask": "share of this string",
+    "--bins": "number of bins",
+    "--broker-rate": "bytes per second that a broker receives",
+    "--budget": "epsilon of all answers of a client",
+    "--cells": "logarithm of the number of cells",
+    "--checkpoint-bytes-per-s": "maximum bytes of checkpoints",
+    "--churn": "share of the clients that draw a new value",
+    "--clients": "(number of )?clients",
+    "--column": "column of the value",
+    "--confidence": "confidence of the bound",
+    "--connections": "limit of open connections",
+    "--connections-each": "limit of open connections of one address",
+    "--device": "show a page on which you are a device",
+    "--device-file": "write this page to a file",
+    "--dry-run": "print the changes, and make none",
+    "--embedded": "use the embedded broker",
+    "--epsilon": "privacy of each report",
+    "--exec": "the client, with its arguments",
+    "--family-error": "probability that any value is significant by mistake",
+    "--fill": "busy share of each core",
+    "--for": "lifetime of a short-lived token",
+    "--format": "format of the output",
+    "--frame": "(maximum )?reports (per|in a) frame",
+    "--from": "(earliest end|start of the range).*a date, a time .* or Unix seconds",
+    "--group": "only this group",
+    "--group-values": "distribution of the clients of one group",
+    "--groups": "shares of the clients in groups",
+    "--health-port": "port of /healthz, /readyz and /metrics, in plain HTTP",
+    "--host": "host of ",
+    "--instance": "name of this worker in its group",
+    "--json": "(write )?one line of JSON for each",
+    "--kafka": "brokers of Kafka|address of a real Kafka",
+    "--key": "make a key that signs",
+    "--kind": "only windows of this kind",
+    "--last": "number of (existing records|frames to show)",
+    "--least": "least number of reports in a mix buffer",
+    "--leave": "give the name up at SIGTERM",
+    "--linger": "milliseconds that reports without a key wait",
+    "--log": "format of the log",
+    "--log-level": "least level of the log",
+    "--max-body": "largest body",
+    "--max-frame": "maximum size of a frame",
+    "--max-state": "maximum memory of a worker's tallies",
+    "--memory": "memory for windows and true counts",
+    "--name": "name of the token or key",
+    "--no-browser": "do not open the page",
+    "--no-ids": "plan for frames without ids",
+    "--number": "plan for answers that are numbers",
+    "--origins": "origins of web pages",
+    "--output": "file to write",
+    "--partition-rate": "bytes per second of the reports of one partition",
+    "--partitions": "(minimum )?number of partitions",
+    "--periods": "number of answers of a device",
+    "--port": "port of (the|/metrics)",
+    "--prefix": "prefix of the (names of )?topics|prefix of the names of topics",
+    "--provisional": "include provisional records",
+    "--queries": "query file",
+    "--query": "(name of the )?query (to answer|of unknown strings|that the client answers)|name of the query",
+    "--raise-formats": "raise the formats version",
+    "--rate": "(limit of requests|reports|answers) (a|per) second",
+    "--reason": "only frames with this reason",
+    "--replication": "number of copies of each partition",
+    "--reports": "number of reports",
+    "--retention": "how long to keep windows|time for which Kafka keeps",
+    "--retire": "query to retire",
+    "--scenario": "changes over time",
+    "--seconds": "length of the run|seconds until the demo ends",
+    "--seed": "seed ",
+    "--sign": "make a short-lived token",
+    "--size": "number of values",
+    "--speed": "speed of a core",
+    "--start": "start of a virtual clock",
+    "--stop-hint": "how people stop all workers",
+    "--stop-workers": "command that stops all workers",
+    "--strings": "plan for unknown strings",
+    "--table": "sizes of two attributes",
+    "--target-share": "print the clients, or the epsilon, that make this share detectable",
+    "--tls-cert": "PEM file of the certificate",
+    "--tls-key": "PEM file of the certificate's key",
+    "--to": "upper limit of the end|end of the range",
+    "--tokens": "file with names, hashes and quotas of tokens",
+    "--top": "maximum number of values",
+    "--topic": "compare the file with the active queries",
+    "--truth": "publish the true counts",
+    "--trusted-proxies": "networks of proxies",
+    "--upgrade-patience": "seconds to wait for the formats version",
+    "--url": "address of the process",
+    "--values": "distribution of the clients' values",
+    "--width": "print the clients for an interval",
+    "--window": "kind of window",
+    "--work": "limit of decoding work",
+    "--yes": "take the defaults and ask nothing",
+}
+"""The meaning of each option, as a pattern that its help matches in every command."""
+PAIRS = {
+    ("--connections", "--connections-each"): "of all addresses, and of each",
+    ("--tls-cert", "--tls-key"): "the certificate, and its key",
+}
+"""Options whose help matches the meaning of another one, with the difference."""
+
+
+def options():
+    """Yield each command, and the name, the placeholder and the help of each of its options."""
+    for command in (*COMMANDS, "gateway token"):
+        for action in PARSER_OF(command)._actions:
+            if action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
+                names = action.option_strings or [action.metavar or action.dest]
+                assert len(names) == 1, (command, names)
+                yield command, names[0], action.metavar, " ".join(str(action.help).split())
+
+
+OPTIONS = list(options())
+
+
+def test_every_option_has_a_meaning_and_no_meaning_is_left_over():
+    assert {name for _, name, _, _ in OPTIONS} == MEANINGS.keys()
+
+
+@pytest.mark.parametrize(("command", "name", "text"), [(command, name, text) for command, name, _, text in OPTIONS])
+def test_a_name_has_one_meaning(command, name, text):
+    assert re.search(MEANINGS[name], text), f"hubbub {command} {name} means something else: {text}"
+
+
+def test_a_meaning_has_one_name():
+    pairs = {
+        tuple(sorted((name, other)))
+        for _, name, _, text in OPTIONS
+        for other, meaning in MEANINGS.items()
+        if name != other and {name[:2], other[:2]} == {"--"} and re.match(meaning, text)
+    }
+    assert sorted(pairs) == sorted(PAIRS)
+
+
+@pytest.mark.parametrize("name", sorted({name for _, name, _, _ in OPTIONS}))
+def test_a_name_has_one_placeholder(name):
+    # A plan takes several rates at a time.
+    placeholders = {place for _, other, place, _ in OPTIONS if other == name} - {"N[,N...]"}
+    assert len(placeholders) == 1
+
+
+@pytest.mark.parametrize(
+    ("read", "old", "new"),
+    [
+        (plan._options, ["--rate", "1", "--per-frame", "7"], ["--rate", "1", "--frame", "7"]),
+        (plan._options, ["--rate", "1", "--replicas", "2"], ["--rate", "1", "--replication", "2"]),
+        (
+            probe._options,
+            ["--query", "a.toml", "--name", "q", "--exec", "x"],
+            ["--queries", "a.toml", "--query", "q", "--exec", "x"],
+        ),
+    ],
+)
+def test_an_old_name_works_with_a_warning(read, old, new, capsys):
+    former = vars(read(old))
+    warning = capsys.readouterr().err
+    assert "The old name ends with version 0.4." in warning
+    assert warning.count("\n") == 1
+    present = vars(read(new))
+    assert capsys.readouterr().err == ""
+    assert {**former, "name": None} == {**present, "name": None}
+
+
+def test_the_old_name_of_the_listed_query_works_with_a_warning(tmp_path, capsys):
+    path = tmp_path / "hubbub.toml"
+    path.touch()
+    assert main(["init", "--from", "crashes", "--queries", str(path)]) == 2
+    warning, refusal = capsys.readouterr().err.splitlines()
+    assert warning.startswith("hubbub init: --from has the name --query now.")
+    assert "exists" in refusal
+
+
+def test_a_probe_takes_the_only_query_of_a_file(tmp_path, capsys):
+    path = tmp_path / "hubbub.toml"
+    path.write_text(make_text("q", domain=4, oracle="grr", noise="each"))
+    assert main(["probe", "--queries", str(path), "--exec", "/none"]) == 2
+    assert capsys.readouterr().err == "hubbub probe: --exec /none: No such file or directory\n"
