@@ -1,108 +1,171 @@
-"""The open connections of a port, and which of them is closed for a newcomer when there are too many."""
+"""The open connections of a port, with the progress that the other side of each owes."""
 
+import asyncio
+import socket
+import struct
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum, auto
-from weakref import WeakValueDictionary
 
-from hubbub.http.addresses import Networks, shares
+from hubbub.http.fair_shares import FairShares, Path
+from hubbub.http.share_groups import Holder
 
-CONNECTIONS = 1_000
-"""Limit of the connections of a port."""
-EACH = 64
-"""Limit of the connections of an address."""
+try:
+    import fcntl
+    import termios
+except ImportError:  # Windows has neither, and there only the bytes in the process count
+    OUTQ = None
+else:
+    OUTQ = termios.TIOCOUTQ
+    """The request for the bytes in a send queue that the other side has not acknowledged."""
+
+_TCP_INFO = getattr(socket, "TCP_INFO", -1)
+_MOVED = struct.Struct("=QQ")
+"""The bytes that were acknowledged and received, in `struct tcp_info` of Linux."""
+_MOVED_OFFSET = 120
 
 
 class ConnectionState(Enum):
-    SILENT = auto()
-    """It has not sent a whole header yet."""
+    HANDSHAKE = auto()
+    """The other side owes its part of a TLS handshake."""
+    HEADER = auto()
+    """The other side owes the rest of a header."""
+    BODY = auto()
+    """The other side owes the rest of a body."""
+    WORK = auto()
+    """The process works for a request. The other side owes the reading of an answer, if one has begun."""
     IDLE = auto()
-    """It is between two requests."""
-    BUSY = auto()
-    """It is within a request."""
-
-
-class Group:
-    """The connections that share a limit."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._members: dict[ConnectionState, dict[Connection, None]] = {state: {} for state in ConnectionState}
-        """The connections of each state. The first one has been in it for the longest time."""
-
-    def __len__(self) -> int:
-        return sum(map(len, self._members.values()))
-
-    @property
-    def full(self) -> bool:
-        return len(self) >= self._limit
-
-    @property
-    def replaceable(self) -> "Connection | None":
-        """The connection to close for a newcomer, or None if all are within a request."""
-        return next(iter(self._members[ConnectionState.SILENT] or self._members[ConnectionState.IDLE]), None)
-
-    def add(self, connection: "Connection", state: ConnectionState) -> None:
-        self._members[state][connection] = None
-
-    def remove(self, connection: "Connection", state: ConnectionState) -> None:
-        del self._members[state][connection]
+    """The other side owes the reading of the last answer, then the next request."""
 
 
 class Connection:
-    """An open connection, which counts in the group of the port and in those of its address."""
+    """An open connection, which holds a place of its port."""
 
-    def __init__(self, close: Callable[[], None], groups: tuple[Group, ...]) -> None:
-        self.close = close
-        self._groups = groups
-        self._state = ConnectionState.SILENT
-        for group in groups:
-            group.add(self, self._state)
+    def __init__(
+        self, client: socket.socket, path: Path, answers: FairShares, closed: Counter[str], *, is_proxy: bool
+    ) -> None:
+        self.path = path
+        """The path of the peer or, behind a trusted proxy and within a request, that of the client."""
+        self.is_proxy = is_proxy
+        self.transport: asyncio.Transport | None = None
+        self.state = ConnectionState.HEADER
+        self.place: Holder | None = None
+        self.received = 0
+        """Bytes of the other side that the process has read."""
+        self.on_slow: Callable[[], None] | None = None
+        """Refuses the body that does not arrive, instead of closing the connection."""
 
-    def move(self, state: ConnectionState) -> None:
-        for group in self._groups:
-            group.remove(self, self._state)
-            group.add(self, state)
-        self._state = state
+        self.parts: set[Holder] = set()
+        """What the connection holds of other things. These holders lag as the connection does."""
 
-    def leave(self) -> None:
-        """Count no more. The second call does nothing."""
-        for group in self._groups:
-            group.remove(self, self._state)
-        self._groups = ()
+        self._client = client
+        self._answers = answers
+        self._closed = closed
+        self._answer: Holder | None = None
+        """The unsent bytes of this connection, if it has any."""
+        self._acknowledged = 0
+        self._arrived = 0
+        self._owes_reading = False
 
+    def enter(self, state: ConnectionState, now: float) -> None:
+        """Begin a state with a new debt of the other side. Work is no debt."""
+        self.state = state
+        self._owes_reading = False
+        place = self.place
+        if place is None:
+            return
+        if state is ConnectionState.WORK:
+            place.rest()
+        else:
+            place.owe(now)
 
-class ConnectionLimits:
-    """The connections of one port, with a limit for all and a limit for each address.
+    def give_way(self) -> None:
+        self._closed["full"] += 1
+        self.close()
 
-    At a limit a newcomer replaces the oldest connection that has not sent a whole header, or else the one that is idle
-    for the longest time between two requests. If all are within a request, the newcomer is refused. So clients that
-    only hold connections keep nobody out. Addresses in `exempt` have no limit of their own.
-    """
-
-    def __init__(self, most: int = CONNECTIONS, each: int = EACH, exempt: Networks = ()) -> None:
-        self.refused = 0
-        """Connections refused, or closed for a newcomer."""
-        self._each = each
-        self._exempt = exempt
-        self._port = Group(most)
-        self._networks: WeakValueDictionary[str, Group] = WeakValueDictionary()
-        """The group of each network. Its connections keep it."""
+    def close(self) -> None:
+        """End the connection at once. An orderly end would wait for the other side again."""
+        self.leave_answers()
+        if self.transport is not None:
+            self.transport.abort()
+            return
+        with suppress(OSError):  # the client may be gone already
+            self._client.shutdown(socket.SHUT_RDWR)
 
     @property
-    def open(self) -> int:
-        return len(self._port)
+    def unsent(self) -> int:
+        """The bytes that the other side's system has not acknowledged."""
+        size = 0 if self.transport is None else self.transport.get_write_buffer_size()
+        if OUTQ is None:
+            return size
+        try:
+            queued = fcntl.ioctl(self._client, OUTQ, b"\0\0\0\0")
+        except (OSError, ValueError):  # it is closed
+            return size
+        return size + int.from_bytes(queued, "little")
 
-    def admit(self, peer: str, close: Callable[[], None]) -> Connection | None:
-        """Count a new connection from an address, or return None to refuse it. `close` closes the connection."""
-        limits = shares(peer, self._each, self._exempt)
-        groups = [self._networks.setdefault(network, Group(limit)) for network, limit in limits.items()]
-        groups.append(self._port)
-        full = next((group for group in groups if group.full), None)
-        if full is not None:
-            self.refused += 1
-            replaceable = full.replaceable
-            if replaceable is None:
-                return None
-            replaceable.leave()  # it is in all wider groups too, so they have room now
-            replaceable.close()
-        return Connection(close, tuple(groups))
+    def hold_answer(self, size: int = 0) -> bool:
+        """Count the unsent bytes and so many more. Return False if there is no room, and the connection must end."""
+        total = self.unsent + size
+        if self._answer is None:
+            if not total:
+                return True
+            self._answer = self._answers.enter(self.path, total, self.give_way)
+            if self._answer is None:
+                return False
+            self.parts.add(self._answer)
+            return True
+
+        growth = total - self._answer.size
+        if growth > 0:
+            return self._answers.grow(self._answer, growth)
+        self._answers.shrink(self._answer, -growth)
+        if not total:
+            self.leave_answers()
+        return True
+
+    def leave_answers(self) -> None:
+        if self._answer is not None:
+            self._answers.leave(self._answer)
+            self.parts.discard(self._answer)
+            self._answer = None
+
+    def look(self, now: float) -> float:
+        """Count the bytes that have moved since the last look, and return the lag."""
+        place = self.place
+        if place is None:
+            return 0.0
+        acknowledged, arrived = self._moved()
+        state = self.state
+
+        if state is ConnectionState.HANDSHAKE:
+            place.progress(acknowledged + arrived, now)
+        elif state in (ConnectionState.HEADER, ConnectionState.BODY):
+            place.progress(arrived, now)
+        elif self.unsent:
+            if not self._owes_reading and state is ConnectionState.WORK:
+                place.owe(now)
+            self._owes_reading = True
+            place.progress(acknowledged, now)
+        else:
+            self._end_reading(now)
+        for part in self.parts:
+            part.follow(place)
+        return place.lag(now)
+
+    def _end_reading(self, now: float) -> None:
+        """Begin the debt of the next request, if the last answer was still being read."""
+        if self._owes_reading and self.place is not None:
+            self.enter(self.state, now)
+
+    def _moved(self) -> tuple[int, int]:
+        """Return the bytes that were acknowledged and received since the last call."""
+        earlier = self._acknowledged, self._arrived
+        try:
+            info = self._client.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _MOVED_OFFSET + _MOVED.size)
+            self._acknowledged, self._arrived = _MOVED.unpack_from(info, _MOVED_OFFSET)
+        except (OSError, struct.error):  # closed, or a system without these counts
+            self._arrived = self.received
+            self._acknowledged = -self.unsent
+        return max(0, self._acknowledged - earlier[0]), max(0, self._arrived - earlier[1])

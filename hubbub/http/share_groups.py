@@ -48,6 +48,12 @@ class Holder:
         """End the debt, because the other side owes nothing."""
         self.lag_start = inf
 
+    def follow(self, other: "Holder") -> None:
+        """Take the lag of another holder, which belongs to the same connection."""
+        self.lag_start = other.lag_start
+        if other.owes and not self.is_ordered and self.number:
+            self.group.order(self)
+
     def progress(self, size: int, now: float) -> None:
         """Note that bytes have moved."""
         if self.lag_start < now:

@@ -1,0 +1,115 @@
+"""The scarce things of one port, which its callers share by one rule, and the look that ends slow connections."""
+
+import asyncio
+import socket
+import time
+from collections import Counter
+from math import inf
+
+from hubbub.http.addresses import Networks, contains, network_path
+from hubbub.http.connections import Connection, ConnectionState
+from hubbub.http.fair_shares import FairShares, Path
+
+CONNECTIONS = 1_000
+"""Limit of the connections of a port."""
+ANSWERS = 32 << 20
+"""Limit of the unsent bytes of all answers of a port."""
+HANDSHAKES = 64
+"""Limit of the TLS handshakes in progress."""
+PATIENCE = 10.0
+"""Seconds of lag that end a connection or a body, also if nothing is full."""
+LOOK = 1.0
+"""Seconds between two looks at the bytes that have moved."""
+PROXIES = ("proxies",)
+"""The path of trusted proxies before a header and between requests."""
+_SLICE = 500
+"""Connections of a look without a turn of the event loop."""
+_TIMES = {"/32": inf, "/48": 16.0, "/56": 4.0, "/64": 1.0}
+"""Times the limit of an address that a prefix of IPv6 may have, since one customer of a provider may own a /48."""
+
+
+class PortShares:
+    """The connections, handshakes and unsent bytes of a port."""
+
+    def __init__(self, connections: int = CONNECTIONS, each: float = inf, proxies: Networks = ()) -> None:
+        """Share so many connections. `each` limits those of an address, except for trusted proxies."""
+        self._each = each
+        self.proxies = proxies
+        self.places = FairShares(connections, self._limit)
+        self.answers = FairShares(ANSWERS)
+        self.handshakes = FairShares(HANDSHAKES)
+        self.closed: Counter[str] = Counter()
+        """The connections, streams and bodies that were ended or refused, by reason."""
+        self._connections: set[Connection] = set()
+
+    @property
+    def open(self) -> int:
+        return self.places.held
+
+    @property
+    def refused(self) -> int:
+        return self.closed.total()
+
+    def admit(self, client: socket.socket, peer: str, *, has_tls: bool = False) -> Connection | None:
+        """Give a new connection a place, or return None to refuse it."""
+        is_proxy = contains(self.proxies, peer)
+        path = PROXIES if is_proxy else network_path(peer)
+        connection = Connection(client, path, self.answers, self.closed, is_proxy=is_proxy)
+        connection.place = self.places.enter(path, 1, connection.give_way)
+        if connection.place is None:
+            self.closed["full"] += 1
+            return None
+        connection.enter(ConnectionState.HANDSHAKE if has_tls else ConnectionState.HEADER, time.monotonic())
+        self._connections.add(connection)
+        return connection
+
+    def move(self, connection: Connection, client: str | None) -> None:
+        """Let the connection of a trusted proxy count for a client, or for no client between requests."""
+        connection.path = PROXIES if client is None else network_path(client)
+        if connection.place is not None:
+            self.places.move(connection.place, connection.path)
+
+    def leave(self, connection: Connection) -> None:
+        """Count a connection no more. The second call does nothing."""
+        self._connections.discard(connection)
+        connection.leave_answers()
+        if connection.place is not None:
+            self.places.leave(connection.place)
+
+    async def watch(self) -> None:
+        """End connections with too great a lag, until cancelled."""
+        while True:
+            await asyncio.sleep(min(LOOK, PATIENCE / 4))
+            for index, connection in enumerate(list(self._connections), 1):
+                self._look(connection)
+                if index % _SLICE == 0:
+                    await asyncio.sleep(0)
+
+    def _look(self, connection: Connection) -> None:
+        if connection.place is None or not connection.place.is_held:
+            self._connections.discard(connection)
+            return
+        lag = connection.look(time.monotonic())
+        if lag > PATIENCE:
+            self._end_slow(connection)
+        elif not connection.hold_answer():
+            self.leave(connection)
+            connection.give_way()
+
+    def _end_slow(self, connection: Connection) -> None:
+        self.closed["slow"] += 1
+        refuse = connection.on_slow
+        if refuse is not None:
+            refuse()
+            return
+        self.leave(connection)
+        connection.close()
+
+    def _limit(self, path: Path) -> float:
+        if path == PROXIES:
+            return inf
+        name = path[-1]
+        for suffix, times in _TIMES.items():
+            if name.endswith(suffix):
+                return times * self._each
+        return inf if name.endswith("/24") else self._each
