@@ -26,11 +26,11 @@ from hubbub.command.options import (
     run,
     size,
     size_text,
-    whole,
+    whole_or_max,
 )
 from hubbub.http.addresses import networks
-from hubbub.http.connections import EACH, ConnectionLimits
 from hubbub.http.health import health_port
+from hubbub.http.port_shares import PortShares
 from hubbub.http.server import serving
 from hubbub.kafka.settings import Kafka
 from hubbub.secret import secret
@@ -86,16 +86,16 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser,
         "HUBBUB_BOARD_CONNECTIONS_EACH",
         "--connections-each",
-        "limit of open connections of one address, which is an IPv4 address or an IPv6 /64",
-        default=str(EACH),
-        type=whole(1, 60_000),
+        "limit of open connections of one address, which is an IPv4 address or an IPv6 /64; max: no limit",
+        default="max",
+        type=whole_or_max(1, 60_000),
         metavar="N",
     )
     add_option(
         parser,
         "HUBBUB_BOARD_TRUSTED_PROXIES",
         "--trusted-proxies",
-        "networks of proxies, whose connections and event streams have no limit of their own",
+        "networks of proxies whose X-Forwarded-For is trusted, and whose connections have no limit of their own",
         default="",
         type=parsed(networks),
         metavar="CIDR,...",
@@ -107,7 +107,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     """Serve and read until cancelled."""
     store = Store(options.retention, options.memory, time.time)
-    events = Events(options.trusted_proxies)
+    events = Events()
     metrics = BoardMetrics(store)
     follower = BoardFollower(kafka, store, events, metrics)
     token = secret("HUBBUB_TOKEN")
@@ -115,11 +115,11 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     with_health = handlers if options.health_port is None else {}
     app = application(store, events, follower, metrics, token, options.host, with_health)
 
-    limits = ConnectionLimits(each=options.connections_each, exempt=options.trusted_proxies)
+    shares = PortShares(each=options.connections_each, proxies=options.trusted_proxies)
     async with AsyncExitStack() as stack:
         own_port = health_port("board", handlers, options.host, options.health_port)
         line = await stack.enter_async_context(own_port)
-        port_open = serving(app, options.host, options.port, limits=limits, drain=1.0, cancel=True)
+        port_open = serving(app, options.host, options.port, shares=shares, drain=1.0, cancel=True)
         host, port = await stack.enter_async_context(port_open)
         # This runs before the port closes, which would otherwise wait for streams that never end.
         stack.callback(events.close)

@@ -41,6 +41,12 @@ def whole(least: int = 0, most: int = 10**18 - 1) -> Callable[[str], int]:
     return read
 
 
+def whole_or_max(least: int, most: int) -> Callable[[str], float]:
+    """Return a parser of whole numbers. "max" means infinity."""
+    read = whole(least, most)
+    return lambda text: math.inf if text == "max" else read(text)
+
+
 def share(text: str) -> float:
     number = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]{1,2})?", text) else 0.0
     if not 0.0 < number < 1.0:

@@ -1,13 +1,16 @@
 """Addresses of clients, also behind proxies. The gateway compares them and never stores them on disk."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from oracles.errors import ParameterError
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
-_PREFIXES = ((64, 1), (56, 4), (48, 16))
-"""Lengths of prefixes of IPv6, and how many addresses' share each has."""
+_PREFIXES = (32, 48, 56, 64)
+"""Lengths of the prefixes of IPv6 that make the path of an address."""
+_PATHS = 16_384
+"""Paths in memory, because most callers come again."""
 
 
 def networks(text: str) -> Networks:
@@ -39,23 +42,29 @@ def client(peer: str, headers: Sequence[str], proxies: Networks) -> str:
     return peer if address is None else str(address)
 
 
-def shares(peer: str, each: int, exempt: Networks = ()) -> dict[str, int]:
-    """Return the networks that a peer counts in, the narrowest first, with the limit of each.
+@lru_cache(_PATHS)
+def network_path(address: str) -> tuple[str, ...]:
+    """Return the networks of an address, the widest first. The last one is an IPv4 address or an IPv6 /64.
 
-    An IPv4 address counts alone, an IPv6 address as its /64 network. A /56 has four times the limit of an address, and
-    a /48 sixteen times, because one customer of a provider may have so many /64 networks. Peers in `exempt` have none.
-
-    >>> shares("2001:db8:1:203::4", 64)
-    {'2001:db8:1:203::/64': 64, '2001:db8:1:200::/56': 256, '2001:db8:1::/48': 1024}
+    >>> network_path("192.0.2.7")
+    ('192.0.2.0/24', '192.0.2.7')
+    >>> network_path("2001:db8:1:203::4")
+    ('2001:db8::/32', '2001:db8:1::/48', '2001:db8:1:200::/56', '2001:db8:1:203::/64')
     """
-    if not exempt and ":" not in peer:
-        return {peer: each}
+    number = _address(address)
+    if isinstance(number, IPv6Address):
+        return tuple(str(IPv6Network((int(number), length), strict=False)) for length in _PREFIXES)
+    if number is None:
+        return (address,)
+    return str(IPv4Network((int(number), 24), strict=False)), str(number)
+
+
+def contains(proxies: Networks, peer: str) -> bool:
+    """Whether a peer is in one of the networks."""
+    if not proxies:
+        return False
     address = _address(peer)
-    if address is not None and any(address in network for network in exempt):
-        return {}
-    if isinstance(address, IPv6Address):
-        return {str(IPv6Network((int(address), length), strict=False)): times * each for length, times in _PREFIXES}
-    return {str(address or peer): each}
+    return address is not None and any(address in network for network in proxies)
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:

@@ -1,4 +1,4 @@
-"""The listening sockets of a port. Each connection counts within the limits from its first moment on."""
+"""The listening sockets of a port. Each connection holds a place from its first moment on."""
 
 import asyncio
 import errno
@@ -6,10 +6,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
-from hubbub.http.connections import Connection, ConnectionLimits
+from hubbub.http.connections import Connection
+from hubbub.http.port_shares import PortShares
 from oracles.errors import ParameterError
 
 log = logging.getLogger(__name__)
@@ -18,6 +18,10 @@ BACKLOG = 1024
 """Connections that wait in the system."""
 AT_ONCE = 16
 """Connections taken before the loop reads again, so that a client's header is read before many others have come."""
+SEND_BUFFER = 48 << 10
+"""Bytes that the kernel doubles and keeps for the answers of a connection. It would let them grow to megabytes."""
+HANDSHAKE = 30.0
+"""Seconds for a whole TLS handshake."""
 PAUSE = 1.0
 """Seconds until the next attempt if the process can open no more files."""
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -42,6 +46,7 @@ def bind(host: str, port: int, option: str) -> list[socket.socket]:
     # A client can be gone before it is accepted. A blocking accept would then stop the event loop.
     for listening in sockets:
         listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # its connections have the same
     return sockets
 
 
@@ -55,16 +60,15 @@ class Listener:
     def __init__(
         self,
         sockets: list[socket.socket],
-        limits: ConnectionLimits,
+        shares: PortShares,
         protocol: Callable[[Connection], asyncio.Protocol],
         context: ssl.SSLContext | None,
-        patience: float,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
-        self._limits = limits
+        self._shares = shares
         self._protocol = protocol
-        self._tls: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": patience} if context else {}
+        self._tls: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": HANDSHAKE} if context else {}
         self._starting: dict[asyncio.Task[None], Connection] = {}
         """The connections that have no transport yet."""
         for listening in sockets:
@@ -104,12 +108,7 @@ class Listener:
 
     def _start(self, client: socket.socket, peer: str) -> None:
         client.setblocking(False)
-
-        def close() -> None:
-            with suppress(OSError):  # the client may be gone already
-                client.shutdown(socket.SHUT_RDWR)
-
-        connection = self._limits.admit(peer, close)
+        connection = self._shares.admit(client, peer, has_tls=bool(self._tls))
         if connection is None:
             client.close()
             return
@@ -124,7 +123,7 @@ class Listener:
                 lambda: self._protocol(connection), client, **self._tls
             )
         except OSError:  # no handshake in time, or the client is gone
-            connection.leave()
+            self._shares.leave(connection)
             return
         if transport.is_closing():
-            connection.leave()
+            self._shares.leave(connection)

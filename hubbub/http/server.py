@@ -6,23 +6,29 @@ A port serves many independent clients. So slow, invalid or numerous clients mus
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from hubbub.file_watch import FileWatch
-from hubbub.http.connections import Connection, ConnectionLimits, ConnectionState
+from hubbub.http.addresses import Networks, client
+from hubbub.http.answer_pieces import PIECE, AnswerPieces
+from hubbub.http.connections import Connection, ConnectionState
 from hubbub.http.listener import Listener, bind
+from hubbub.http.port_shares import PortShares
 from hubbub.http.problem import Problem
 from oracles.errors import ParameterError
 
 log = logging.getLogger(__name__)
 
-HEADER = 10.0
-"""Seconds for the header of a request, for the TLS handshake, and for an idle connection."""
+UNSENT = 16 << 10
+"""Bytes of answers in the process above which nothing is read from a connection."""
+_NEVER = 1e6
+"""Seconds until aiohttp closes an idle connection. The shares of the port close it long before."""
 DRAIN = 15.0
 """Seconds for open requests when the port closes."""
 _LINGERING = 2.0
@@ -37,28 +43,75 @@ Direct = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class _Protocol(web.RequestHandler):
-    """The protocol of aiohttp, which notes what its connection does.
+    """The protocol of aiohttp, which notes what the other side of its connection owes.
 
     The refusal of an invalid request contains neither the request nor the server's name.
     """
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_shares", "connection")
 
-    def __init__(self, connection: Connection, server: web.Server) -> None:
+    def __init__(self, connection: Connection, shares: PortShares, server: web.Server) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)  # noqa: SLF001 - for subclasses
-        self._connection = connection
+        self.connection = connection
+        self._shares = shares
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        connection = self.connection
+        if isinstance(transport, asyncio.Transport):
+            transport.set_write_buffer_limits(high=UNSENT)
+            connection.transport = transport
+        connection.enter(ConnectionState.HEADER, time.monotonic())
+        super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._connection.leave()
+        self._shares.leave(self.connection)
         super().connection_lost(exc)
 
-    async def _handle_request(self, *request: Any) -> tuple[web.StreamResponse, bool]:
+    def data_received(self, data: bytes) -> None:
+        connection = self.connection
+        connection.received += len(data)
+        super().data_received(data)
+        if data and connection.state is ConnectionState.IDLE and not self._messages:
+            connection.enter(ConnectionState.HEADER, time.monotonic())
+
+    def pause_writing(self) -> None:
+        """Read nothing while an answer waits, so that requests in a row cost no parsing ahead."""
+        super().pause_writing()
+        self._pause_transport_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self._reading_paused and not self._buffer_paused:
+            self._resume_transport_reading()
+
+    def _resume_transport_reading(self) -> None:
+        if not self._paused:
+            super()._resume_transport_reading()
+
+    async def _handle_request(self, request: web.BaseRequest, *more: Any) -> tuple[web.StreamResponse, bool]:
         """Answer one request. aiohttp calls this when the header is whole, and it ends when the answer is written."""
-        self._connection.move(ConnectionState.BUSY)
+        connection = self.connection
+        if self._paused:
+            await self._drain_helper()
+        if connection.is_proxy:
+            self._shares.move(connection, client_of(request, self._shares.proxies))
+        connection.enter(ConnectionState.WORK, 0.0)
         try:
-            return await super()._handle_request(*request)
+            return await super()._handle_request(request, *more)
         finally:
-            self._connection.move(ConnectionState.IDLE)
+            connection.enter(ConnectionState.IDLE, time.monotonic())
+            if connection.is_proxy:
+                self._shares.move(connection, None)
+
+    def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> Coroutine[Any, Any, tuple[web.StreamResponse, bool]]:
+        """Write an answer, and a long one in pieces."""
+        if isinstance(resp, web.Response):
+            body = resp.body
+            if isinstance(body, bytes) and len(body) > PIECE:
+                resp.body = AnswerPieces(body, self.connection)
+        return super().finish_response(request, resp, start_time)
 
     def handle_error(
         self,
@@ -108,8 +161,7 @@ async def serving(
     host: str,
     port: int,
     *,
-    limits: ConnectionLimits | None = None,
-    header: float = HEADER,
+    shares: PortShares | None = None,
     drain: float = DRAIN,
     context: ssl.SSLContext | None = None,
     cancel: bool = False,
@@ -122,12 +174,12 @@ async def serving(
     come before the routes, middlewares and signals of the application, which cost as much as a short answer.
     `option` sets the port, and an error names it.
     """
-    limits = ConnectionLimits() if limits is None else limits
+    shares = PortShares() if shares is None else shares
     runner = web.AppRunner(
         app,
         access_log=None,
         logger=_QUIET,
-        keepalive_timeout=header,
+        keepalive_timeout=_NEVER,
         lingering_time=_LINGERING,
         # aiohttp would decompress a body without a bound. The gateway does it within its own.
         auto_decompress=False,
@@ -140,15 +192,19 @@ async def serving(
         raise RuntimeError("aiohttp made no server")
     if direct:
         inner.request_handler = _dispatcher(inner.request_handler, direct)
+    watching = asyncio.create_task(shares.watch())
     try:
         sockets = bind(host, port, option)
-        listener = Listener(sockets, limits, lambda connection: _Protocol(connection, inner), context, header)
+        listener = Listener(sockets, shares, lambda connection: _Protocol(connection, shares, inner), context)
         try:
             yield sockets[0].getsockname()[:2]
         finally:
             await listener.close()
     finally:
         await runner.cleanup()
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
 
 
 def _dispatcher(routes: Direct, direct: Mapping[tuple[str, str], Direct]) -> Direct:
@@ -197,6 +253,17 @@ def route(request: web.Request) -> str:
     """Return the path of the route, or an empty text without a route. It never contains text of the client."""
     resource = request.match_info.route.resource
     return resource.canonical if resource else ""
+
+
+def client_of(request: web.BaseRequest, proxies: Networks) -> str:
+    """Return the address of the client of a request."""
+    return client(request.remote or "", request.headers.getall("X-Forwarded-For", ()), proxies)
+
+
+def connection_of(request: web.BaseRequest) -> Connection | None:
+    """Return the connection of a request on a port of `serving`."""
+    protocol = request.protocol
+    return protocol.connection if isinstance(protocol, _Protocol) else None
 
 
 def hostname(request: web.BaseRequest) -> str:

@@ -27,14 +27,15 @@ from hubbub.command.options import (
     run,
     size,
     whole,
+    whole_or_max,
 )
 from hubbub.definitions import formats
 from hubbub.definitions.follower import Follower
 from hubbub.fast_paths import note
 from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
-from hubbub.http.connections import CONNECTIONS, EACH, ConnectionLimits
 from hubbub.http.health import health_port
+from hubbub.http.port_shares import CONNECTIONS, PortShares
 from hubbub.http.server import DRAIN, serving, tls
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
@@ -114,8 +115,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("work", work, str(WORK), type=rate, metavar="N")
     add("max-body", "largest body, compressed or decompressed", "4MiB", type=size, metavar="SIZE")
     add("connections", "limit of open connections", str(CONNECTIONS), type=whole(1, 60_000), metavar="N")
-    each = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64"
-    add("connections-each", each, str(EACH), type=whole(1, 60_000), metavar="N")
+    each = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64; max: no limit"
+    add("connections-each", each, "max", type=whole_or_max(1, 60_000), metavar="N")
     add(
         "linger",
         "milliseconds that reports without a key wait for other requests",
@@ -150,7 +151,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     produce_request.install()
     appender = Appender(kafka, options.max_frame)
     follower = Follower(kafka)
-    limits = ConnectionLimits(options.connections, options.connections_each, options.trusted_proxies)
+    shares = PortShares(options.connections, options.connections_each, options.trusted_proxies)
     definitions = ActiveDefinitions(file, follower)
     intake = Intake(appender, definitions, options.max_frame, options.linger / 1000, least=options.least)
 
@@ -172,7 +173,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, limits)
+        gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, shares)
 
         for work in (follower.run(), watch(files)):
             stack.push_async_callback(_cancel, asyncio.create_task(work))
@@ -185,7 +186,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
                 gateway.application(with_health=options.health_port is None),
                 options.host,
                 options.port,
-                limits=limits,
+                shares=shares,
                 drain=DRAIN,
                 context=context,
                 direct=gateway.direct,

@@ -15,8 +15,8 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 
 from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import Networks, client
-from hubbub.http.connections import ConnectionLimits
 from hubbub.http.health import Handlers, health
+from hubbub.http.port_shares import PortShares
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
 from hubbub.http.server import Direct, Unsigned, guard, hostname, refusal, route, unsigned
@@ -65,7 +65,7 @@ class Gateway:
         rates: Rates,
         appender: Appender,
         intake: Intake,
-        limits: ConnectionLimits,
+        shares: PortShares,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.rules = rules
@@ -88,8 +88,8 @@ class Gateway:
             {
                 "held_bytes": lambda: self._bodies.held,
                 "unacknowledged_bytes": lambda: appender.weight,
-                "connections": lambda: limits.open,
-                "connections_refused": lambda: limits.refused,
+                "connections": lambda: shares.open,
+                "connections_refused": lambda: shares.refused,
                 "ready": lambda: self.missing is None,
             },
             definitions.value.names(),

@@ -1,22 +1,23 @@
 """Server-sent events, which report every new record and alert to the listeners."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import randint
 from typing import Any
 
 import orjson
 
 from aggregator.board.store.entry import Entry
 from aggregator.records.rows import WindowRow
-from hubbub.http.addresses import Networks, shares
+from hubbub.http.connections import Connection
+from hubbub.http.fair_shares import FairShares, Path
 from hubbub.http.problem import Problem
 
 LISTENERS = 200
 """Maximum number of listeners at one time."""
-LISTENERS_EACH = LISTENERS // 10
-"""Maximum number of listeners at one address."""
+RETRY = 30, 90
+"""Seconds after which a listener that gave way may come again, from and to."""
 BACKLOG = 500
 """Maximum number of events that wait for a slow listener.
 
@@ -27,13 +28,12 @@ BEAT = 5.0
 
 
 class Events:
-    """The listeners, with a queue of events for each. Addresses in `exempt` have no limit of their own."""
+    """The listeners, with a queue of events for each. They share the places by the rule of fair shares."""
 
-    def __init__(self, exempt: Networks = ()) -> None:
+    def __init__(self, most: int = LISTENERS) -> None:
+        self.places = FairShares(most)
+        self._most = most
         self._queues: set[asyncio.Queue[bytes | None]] = set()
-        self._exempt = exempt
-        self._places: Counter[str] = Counter()
-        """The number of listeners in each network."""
 
     def send(self, event: str, data: Any) -> None:
         """Queue an event for every listener. Disconnect the listeners whose queue is full."""
@@ -53,25 +53,32 @@ class Events:
         self._queues.clear()
 
     @contextmanager
-    def join(self, peer: str) -> Iterator[asyncio.Queue[bytes | None]]:
-        """Yield a queue of all messages from now on for a client at this address. The last one is None.
+    def join(self, path: Path, connection: Connection | None = None) -> Iterator[asyncio.Queue[bytes | None]]:
+        """Yield a queue of all messages from now on for a client with this path. The last one is None.
 
-        Raise a Problem if there is no room for it.
+        A listener that gives way gets the event `full` before. Raise a Problem if there is no room.
         """
-        networks = shares(peer, LISTENERS_EACH, self._exempt)
-        if len(self._queues) >= LISTENERS:
-            raise Problem(503, f"All {LISTENERS} event streams are in use. Try again.", retry_after=1)
-        if any(self._places[network] >= limit for network, limit in networks.items()):
-            raise Problem(429, "This address has too many event streams. Close one of them.", retry_after=1)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        def give_way() -> None:
+            self._queues.discard(queue)
+            # At random, so that listeners that gave way together do not come again together.
+            queue.put_nowait(encode("full", {"retry": randint(*RETRY)}))
+            queue.put_nowait(None)
+
+        place = self.places.enter(path, 1, give_way)
+        if place is None:
+            raise Problem(503, f"All {self._most} event streams are in use. Try again.", retry_after=1)
         self._queues.add(queue)
-        self._places.update(networks.keys())
+        if connection is not None:
+            connection.parts.add(place)
         try:
             yield queue
         finally:
             self._queues.discard(queue)
-            # This operator drops addresses without listeners, which would fill the memory in time.
-            self._places -= Counter(networks.keys())
+            self.places.leave(place)
+            if connection is not None:
+                connection.parts.discard(place)
 
 
 def encode(event: str, data: Any) -> bytes:

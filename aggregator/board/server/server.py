@@ -19,9 +19,10 @@ from aggregator.board.server.guard import access_check, add_headers, permitted
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store.store import Store
+from hubbub.http.addresses import network_path
 from hubbub.http.health import Handlers, health
 from hubbub.http.problem import Problem
-from hubbub.http.server import guard
+from hubbub.http.server import connection_of, guard
 from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
 
@@ -126,7 +127,9 @@ def _fixed_handler(reply: Reply) -> Handler:
 
 def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetrics) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
-        with events.join(request.remote or "") as messages:
+        connection = connection_of(request)
+        path = network_path(request.remote or "") if connection is None else connection.path
+        with events.join(path, connection) as messages:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
             # Browsers wait several seconds by default, and the page would look dead after a restart of the board.
