@@ -19,7 +19,7 @@ from tests.integration.gateways import KEY, NUMBERS, OTHER, TOKEN, TOKENS, Site,
 from tests.integration.workers import until
 from tests.slowness import patience
 
-HASTY = "import hubbub.http.server as http\nhttp.serving.__wrapped__.__kwdefaults__['header'] = 1.0"
+HASTY = "from hubbub.http import port_shares\nport_shares.PATIENCE = 1.0"
 HEAD = b"POST /v1/reports HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.hubbub.frames\r\n"
 
 

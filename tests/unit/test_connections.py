@@ -1,4 +1,4 @@
-"""The limits of a port's connections: which is closed for a newcomer, and real ports that strangers crowd."""
+"""The places of a port: which connection gives way to a newcomer, and real ports that strangers crowd."""
 
 import asyncio
 import resource
@@ -6,7 +6,9 @@ import socket
 import ssl
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
+from math import inf
 
+import orjson
 import pytest
 import trustme
 from aiohttp import ClientSession, TCPConnector, web
@@ -14,76 +16,52 @@ from aiohttp import ClientSession, TCPConnector, web
 from aggregator.board.server.events import LISTENERS, Events
 from hubbub.http import listener, server
 from hubbub.http.addresses import networks
-from hubbub.http.connections import CONNECTIONS, EACH, ConnectionLimits, ConnectionState
+from hubbub.http.connections import ConnectionState
+from hubbub.http.port_shares import CONNECTIONS, PortShares
 from hubbub.http.problem import Problem
 from tests.unit.test_ports_hostile import PORTS
 
+OFFICE = ("198.51.100.0/24", "198.51.100.1")
 HALF_HEADER = b"GET / HTTP/1.1\r\nHo"
 HALF_HANDSHAKE = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03hubbub!"
 """The beginning of a ClientHello."""
 
 
 class Crowd:
-    """Connections within limits, by a name, and the names of those that were closed."""
+    """Connections of a port, by a name. Their socket is closed."""
 
-    def __init__(self, **limits):
-        self.limits = ConnectionLimits(**limits)
-        self.closed, self.places = [], {}
+    def __init__(self, *limits, **more):
+        self.shares = PortShares(*limits, **more)
+        self.connections = {}
+        with socket.socket() as self.client:
+            pass
 
     def come(self, name, peer="192.0.2.1"):
-        self.places[name] = self.limits.admit(peer, lambda: self.closed.append(name))
-        return self.places[name] is not None
+        self.connections[name] = self.shares.admit(self.client, peer)
+        return self.connections[name] is not None
 
-    def go(self, name, *states):
-        for state in states:
-            self.places[name].move(state)
-
-
-def test_the_oldest_without_a_header_is_closed_first_and_then_the_longest_idle():
-    crowd = Crowd(each=4)
-    for name in "abcd":
-        assert crowd.come(name)
-    crowd.go("a", ConnectionState.BUSY, ConnectionState.IDLE)
-    crowd.go("c", ConnectionState.BUSY, ConnectionState.IDLE)
-    crowd.go("a", ConnectionState.BUSY, ConnectionState.IDLE)  # so that c is idle for longer
-    for name in "efgh":
-        assert crowd.come(name)
-        crowd.go(name, ConnectionState.BUSY)
-    assert crowd.closed == ["b", "d", "c", "a"]
-    assert not crowd.come("i")
-    assert crowd.limits.open == 4
-    assert crowd.limits.refused == 5
-    crowd.go("f", ConnectionState.IDLE)
-    assert crowd.come("i")
-    assert crowd.closed[4:] == ["f"]
+    @property
+    def closed(self):
+        return [name for name, one in self.connections.items() if one is not None and not one.place.is_held]
 
 
-def test_one_address_takes_no_place_of_another():
-    crowd = Crowd(most=10, each=4)
-    assert all(crowd.come(f"honest {i}", f"192.0.2.{i}") for i in range(6))
-    assert all(crowd.come(f"stranger {i}", "198.51.100.1") for i in range(100))
+def test_one_network_takes_no_place_of_another():
+    crowd = Crowd(10)
+    assert all(crowd.come(f"honest {i}", f"192.0.2.{i}") for i in range(5))
+    for i in range(100):
+        crowd.come(f"stranger {i}", "198.51.100.1")
     assert [name for name in crowd.closed if name.startswith("honest")] == []
-    assert crowd.limits.open == 10
+    assert crowd.shares.open == 10
+    assert crowd.shares.refused == 95
 
 
-def test_a_full_port_gives_up_the_oldest_without_a_header_whatever_its_address():
-    crowd = Crowd(most=3, each=2)
-    for i in range(3):
-        crowd.come(i, f"192.0.2.{i}")
-    crowd.go(0, ConnectionState.BUSY)
-    assert crowd.come(3, "192.0.2.3")
-    assert crowd.closed == [1]
-
-
-def test_a_refused_newcomer_closes_nobody():
-    """The address has room, but its wider network is full of requests."""
-    crowd = Crowd(most=100, each=1)
-    crowd.come("waiting", "192.0.2.1")
-    for i in range(4):
-        crowd.come(i, f"2001:db8:0:{i:x}::1")
-        crowd.go(i, ConnectionState.BUSY)
-    assert not crowd.come(4, "2001:db8:0:4::1")
-    assert crowd.closed == []
+def test_a_connection_within_a_request_gives_way_like_any_other():
+    crowd = Crowd(10)
+    for i in range(10):
+        crowd.come(i)
+        crowd.connections[i].enter(ConnectionState.WORK, 0.0)
+    assert crowd.come("honest", "198.51.100.1")
+    assert crowd.closed == [0]
 
 
 @pytest.mark.parametrize(
@@ -102,38 +80,38 @@ def test_a_refused_newcomer_closes_nobody():
 def test_a_network_has_the_places_of_its_length(peers, places):
     crowd = Crowd(each=2)
     for index, peer in enumerate(peers):
-        if crowd.come(index, peer):
-            crowd.go(index, ConnectionState.BUSY)
-    assert crowd.limits.open == places
+        crowd.come(index, peer)
+    assert crowd.shares.open == places
 
 
-def test_peers_that_are_trusted_proxies_have_no_limit_of_their_own():
-    crowd = Crowd(most=50, each=2, exempt=networks("10.0.0.0/8, fd00::/8"))
+def test_trusted_proxies_have_one_path_between_requests_and_that_of_the_client_within_them():
+    crowd = Crowd(50, each=2, proxies=networks("10.0.0.0/8, fd00::/8"))
     assert all(crowd.come(i, "10.1.2.3" if i % 2 else "fd00::1") for i in range(50))
+    assert crowd.shares.places.most == 50
+    crowd.shares.move(crowd.connections[0], "192.0.2.1")
+    assert crowd.connections[0].path == ("192.0.2.0/24", "192.0.2.1")
+    assert crowd.shares.places.most == 49
+    crowd.shares.move(crowd.connections[0], None)
+    assert crowd.shares.places.most == 50
     assert crowd.closed == []
-    assert crowd.come(50, "10.1.2.3")
-    assert crowd.closed == [0]
 
 
-def test_connections_that_leave_make_room_and_are_forgotten():
+def test_connections_that_leave_make_room():
     crowd = Crowd(each=2)
     for round_ in range(100):
         peer = f"2001:db8:{round_:x}::1"
         for name in range(2):
             assert crowd.come((round_, name), peer)
         for name in range(2):
-            crowd.places[round_, name].leave()
-            crowd.places[round_, name].leave()  # a second time does nothing
-            crowd.go((round_, name), ConnectionState.IDLE)
-    assert crowd.limits.open == 0
-    assert crowd.closed == []
-    assert len(crowd.limits._networks) == 0
+            crowd.shares.leave(crowd.connections[round_, name])
+            crowd.shares.leave(crowd.connections[round_, name])  # a second time does nothing
+    assert crowd.shares.open == 0
+    assert crowd.shares.refused == 0
 
 
 def test_the_defaults_are_those_of_the_documentation():
     assert CONNECTIONS == 1_000
-    assert EACH == 64
-    assert ConnectionLimits()._each == EACH
+    assert PortShares()._each == inf
 
 
 async def until(holds):
@@ -188,7 +166,9 @@ def test_strangers_that_send_18_bytes_and_wait_keep_nobody_out(port, sources):
     asyncio.run(run())
 
 
-def test_an_address_with_all_its_places_within_requests_is_refused_and_others_are_not():
+def test_a_full_address_loses_a_request_to_another_address():
+    """Its three requests wait for the process, so they do not lag, and its own newcomer is refused."""
+
     async def run():
         go = asyncio.Event()
 
@@ -198,9 +178,9 @@ def test_an_address_with_all_its_places_within_requests_is_refused_and_others_ar
 
         app = web.Application()
         app.add_routes([web.get("/", wait)])
-        limits = ConnectionLimits(each=3)
+        shares = PortShares(3)
         request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-        async with server.serving(app, "127.0.0.1", 0, drain=1.0, limits=limits) as (host, port):
+        async with server.serving(app, "127.0.0.1", 0, drain=1.0, shares=shares) as (host, port):
 
             async def ask(source):
                 reader, writer = await asyncio.open_connection(host, port, local_addr=(source, 0))
@@ -212,14 +192,18 @@ def test_an_address_with_all_its_places_within_requests_is_refused_and_others_ar
                 finally:
                     writer.close()
 
+            def working():
+                return sum(one.state is ConnectionState.WORK for one in shares._connections)
+
             waiting = [asyncio.create_task(ask("127.0.0.1")) for _ in range(3)]
-            await until(lambda: len(limits._port._members[ConnectionState.BUSY]) == 3)
+            await until(lambda: working() == 3)
             assert not await ask("127.0.0.1")
-            waiting.append(asyncio.create_task(ask("127.0.0.2")))
-            await until(lambda: len(limits._port._members[ConnectionState.BUSY]) == 4)
+            waiting.append(asyncio.create_task(ask("127.0.1.1")))
+            await until(lambda: shares.closed["full"] == 2 and working() == 3)
             go.set()
-            assert await asyncio.gather(*waiting) == [True] * 4
-        assert limits.open == 0
+            assert sorted(await asyncio.gather(*waiting)) == [False, True, True, True]
+            assert waiting[3].result()
+        assert shares.open == 0
 
     asyncio.run(run())
 
@@ -247,27 +231,33 @@ def test_a_process_that_can_open_no_more_files_serves_again_when_it_can(monkeypa
     asyncio.run(run())
 
 
-def test_one_address_has_a_tenth_of_the_places_for_listeners():
-    events = Events(networks("10.0.0.0/8"))
+def test_300_pages_of_one_address_throw_nobody_out():
+    """Each that is refused asks again, and no place changes hands."""
+    events = Events()
     with ExitStack() as stack:
-        for _ in range(LISTENERS // 10):
-            stack.enter_context(events.join("192.0.2.1"))
-        with pytest.raises(Problem, match="This address") as refusal, events.join("192.0.2.1"):
-            pass
-        assert refusal.value.status == 429
-        stack.enter_context(events.join("192.0.2.2"))
-        for _ in range(LISTENERS - LISTENERS // 10 - 1):
-            stack.enter_context(events.join("10.1.2.3"))
-        with pytest.raises(Problem) as refusal, events.join("192.0.2.3"):
+        queues = []
+        for _ in range(3):
+            for _ in range(300 - len(queues)):
+                with suppress(Problem):
+                    queues.append(stack.enter_context(events.join(OFFICE)))
+        assert len(queues) == LISTENERS
+        assert all(queue.empty() for queue in queues)
+        with pytest.raises(Problem) as refusal, events.join(OFFICE):
             pass
         assert refusal.value.status == 503
-    with events.join("192.0.2.1"):
-        pass
-    assert not events._places
+
+        home = stack.enter_context(events.join(("192.0.2.0/24", "192.0.2.2")))
+        assert home.empty()
+        (replaced,) = [queue for queue in queues if not queue.empty()]
+        message = replaced.get_nowait()
+        assert message.startswith(b'event: full\ndata: {"retry":')
+        assert 30 <= orjson.loads(message.partition(b"data: ")[2])["retry"] <= 90
+        assert replaced.get_nowait() is None
+    assert events.places.held == 0
     assert not events._queues
 
 
-def test_a_board_s_listeners_of_one_address_leave_room_for_others():
+def test_a_board_s_listeners_of_one_network_leave_room_for_others():
     async def run():
         async with PORTS["board"]() as (host, port), AsyncExitStack() as stack:
 
@@ -276,10 +266,16 @@ def test_a_board_s_listeners_of_one_address_leave_room_for_others():
                 session = await stack.enter_async_context(ClientSession(connector=connector))
                 answer = await session.get(f"http://{host}:{port}/api/v1/events")
                 stack.callback(answer.close)
-                return answer.status
+                return answer
 
-            crowd = [await listen("127.0.0.1") for _ in range(LISTENERS // 10 + 5)]
-            assert crowd == [200] * (LISTENERS // 10) + [429] * 5
-            assert await listen("127.0.0.2") == 200
+            crowd = [await listen("127.0.0.1") for _ in range(LISTENERS + 5)]
+            assert [answer.status for answer in crowd] == [200] * LISTENERS + [503] * 5
+            assert (await listen("127.0.1.2")).status == 200
+            # The place of the one that gave way is the only one whose stream ends.
+            texts = [asyncio.create_task(answer.content.readuntil(b"event: full\n")) for answer in crowd[:LISTENERS]]
+            done, waiting = await asyncio.wait(texts, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+            assert len(done) == 1
 
     asyncio.run(run())

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import ClientSession
 
 from hubbub.http import server
+from hubbub.http.port_shares import PortShares
 from oracles.frame import encode, encode_json
 from producers.gateway import bodies, body_decoder
 from producers.gateway.access.limits import Rates
@@ -47,7 +48,7 @@ def gateway(origins=frozenset(), mix=nothing, tokens=None):
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=mix, send=failing)
     watched = tokens and SimpleNamespace(value=Tokens({account.name: account for account in tokens}))
-    return Gateway(rules, definitions, watched, Rates(1e9), kafka, intake, server.ConnectionLimits(), lambda: AT / 1000)
+    return Gateway(rules, definitions, watched, Rates(1e9), kafka, intake, PortShares(), lambda: AT / 1000)
 
 
 async def answer(address, head, body, version="1.1"):

@@ -14,8 +14,9 @@ from aggregator.board.server.events import Events
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.server import application, health_handlers
 from aggregator.board.store.store import Store
-from hubbub.http import server
+from hubbub.http import port_shares, server
 from hubbub.http.health import health, serving_alone
+from hubbub.http.port_shares import PortShares
 from producers.gateway import bodies
 from producers.gateway.access.limits import Rates
 from producers.gateway.intake.active_definitions import ServedDefinitions
@@ -52,9 +53,9 @@ def gateway():
     definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, send=nothing)
-    limits = server.ConnectionLimits()
-    running = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, limits)
-    return server.serving(running.application(), "127.0.0.1", 0, limits=limits, drain=1.0, direct=running.direct)
+    shares = PortShares()
+    running = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, shares)
+    return server.serving(running.application(), "127.0.0.1", 0, shares=shares, drain=1.0, direct=running.direct)
 
 
 PORTS = {
@@ -124,7 +125,7 @@ async def answer(host, number, request):
 @pytest.mark.parametrize("count", [100, pytest.param(5_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("port", PORTS)
 def test_every_request_gets_an_answer_or_a_closed_connection(port, count, monkeypatch, caplog):
-    monkeypatch.setitem(server.serving.__wrapped__.__kwdefaults__, "header", 0.3)
+    monkeypatch.setattr(port_shares, "PATIENCE", 0.3)
     monkeypatch.setattr(bodies, "PATIENCE", 0.3)
     draw = random.Random(f"14 {port}")
     good_requests = requests()
