@@ -1,6 +1,5 @@
 """The rule that shares a scarce thing among callers: who gives way if it is full, and who is refused."""
 
-import time
 from collections.abc import Callable
 from math import inf
 
@@ -25,8 +24,8 @@ class FairShares:
     def __init__(
         self,
         capacity: float,
+        clock: Callable[[], float],
         limit: Callable[[Path], float] = lambda _: inf,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Share `capacity` units. `limit` gives a group, by the beginning of a path, a limit of its own."""
         self._limit = limit

@@ -35,9 +35,9 @@ class PortShares:
         """Share so many connections. `each` limits those of an address, except for trusted proxies."""
         self._each = each
         self.proxies = proxies
-        self.places = FairShares(connections, self._limit)
-        self.answers = FairShares(ANSWERS)
-        self.handshakes = FairShares(HANDSHAKES)
+        self.places = FairShares(connections, time.monotonic, self._limit)
+        self.answers = FairShares(ANSWERS, time.monotonic)
+        self.handshakes = FairShares(HANDSHAKES, time.monotonic)
         self.closed: Counter[str] = Counter()
         """The connections, streams and bodies that were ended or refused, by reason."""
         self._connections: set[Connection] = set()

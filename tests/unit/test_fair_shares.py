@@ -93,7 +93,7 @@ class Trial:
     def __init__(self, draw, capacity, largest, limit):
         self.draw, self.largest = draw, largest
         self.clock = Clock()
-        self.shares = FairShares(capacity, limit, self.clock)
+        self.shares = FairShares(capacity, self.clock, limit)
         self.model = Model(capacity, limit)
         self.real, self.ended = {}, []
 
@@ -184,7 +184,7 @@ def test_the_rule_agrees_with_a_model_that_scans(steps, capacity, largest, level
 
 def test_who_holds_less_than_a_part_of_k_never_gives_way():
     draw = random.Random("less than C/K")
-    shares = FairShares(1_000)
+    shares = FairShares(1_000, Clock())
     honest = [shares.enter(("honest", f"{i}"), 1, pytest.fail) for i in range(90)]
     attackers = [(f"network {i}", f"{j}") for i in range(10) for j in range(40)]
     for _ in range(20_000):
@@ -196,7 +196,7 @@ def test_who_holds_less_than_a_part_of_k_never_gives_way():
 
 def test_callers_that_come_again_at_once_replace_nobody_in_a_circle():
     """300 callers of one address and 200 places: each that is refused waits, and no place changes hands."""
-    shares = FairShares(200)
+    shares = FairShares(200, Clock())
     ended = []
     places = [shares.enter(("net", "office"), 1, lambda: ended.append(1)) for _ in range(300)]
     assert sum(place is not None for place in places) == 200
@@ -207,14 +207,14 @@ def test_callers_that_come_again_at_once_replace_nobody_in_a_circle():
 
 
 def test_equal_callers_do_not_replace_each_other():
-    shares = FairShares(100)
+    shares = FairShares(100, Clock())
     holders = [shares.enter((f"{i % 10}",), 1, pytest.fail) for i in range(100)]
     assert all(shares.enter((f"{i}",), 1, pytest.fail) is None for i in range(10))
     assert all(holder.is_held for holder in holders)
 
 
 def test_the_lag_keeps_no_credit_and_a_new_debt_begins_at_0():
-    shares = FairShares(10)
+    shares = FairShares(10, Clock())
     holder = shares.enter(("a",), 1, pytest.fail)
     holder.progress(100 * RATE, 0.0)
     holder.owe(5.0)
@@ -231,7 +231,7 @@ def test_the_lag_keeps_no_credit_and_a_new_debt_begins_at_0():
 
 
 def test_groups_without_holders_are_forgotten():
-    shares = FairShares(10)
+    shares = FairShares(10, Clock())
     for i in range(20_000):
         shares.leave(shares.enter((f"{i % 5000}", "a", "b"), 1, pytest.fail))
     assert len(shares._last_groups) < 2_100
@@ -241,7 +241,7 @@ def test_groups_without_holders_are_forgotten():
 
 
 def test_an_order_does_not_grow_with_the_changes_of_one_holder():
-    shares = FairShares(1 << 30)
+    shares = FairShares(1 << 30, Clock())
     clock = 0.0
     holders = [shares.enter(("a", f"{i}"), 1, pytest.fail) for i in range(10)]
     for step in range(20_000):

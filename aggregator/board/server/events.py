@@ -1,6 +1,7 @@
 """Server-sent events, which report every new record and alert to the listeners."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import randint
@@ -31,7 +32,7 @@ class Events:
     """The listeners, with a queue of events for each. They share the places by the rule of fair shares."""
 
     def __init__(self, most: int = LISTENERS) -> None:
-        self.places = FairShares(most)
+        self.places = FairShares(most, time.monotonic)
         self._most = most
         self._queues: set[asyncio.Queue[bytes | None]] = set()
 
