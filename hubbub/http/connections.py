@@ -21,9 +21,9 @@ else:
     """The request for the bytes in a send queue that the other side has not acknowledged."""
 
 _TCP_INFO = getattr(socket, "TCP_INFO", -1)
-_MOVED = struct.Struct("=QQ")
+_COUNTS = struct.Struct("=QQ")
 """The bytes that were acknowledged and received, in `struct tcp_info` of Linux."""
-_MOVED_OFFSET = 120
+_COUNTS_OFFSET = 120
 
 
 class ConnectionState(Enum):
@@ -43,7 +43,7 @@ class Connection:
     """An open connection, which holds a place of its port."""
 
     def __init__(
-        self, client: socket.socket, path: Path, answers: FairShares, closed: Counter[str], *, is_proxy: bool
+        self, client: socket.socket, path: Path, answers: FairShares, ends: Counter[str], *, is_proxy: bool
     ) -> None:
         self.path = path
         """The path of the peer or, behind a trusted proxy and within a request, that of the client."""
@@ -51,7 +51,7 @@ class Connection:
         self.transport: asyncio.Transport | None = None
         self.state = ConnectionState.HEADER
         self.place: Holder | None = None
-        self.received = 0
+        self.read_bytes = 0
         """Bytes of the other side that the process has read."""
         self.on_slow: Callable[[], None] | None = None
         """Refuses the body that does not arrive, instead of closing the connection."""
@@ -61,11 +61,11 @@ class Connection:
 
         self._client = client
         self._answers = answers
-        self._closed = closed
+        self._ends = ends
         self._answer: Holder | None = None
         """The unsent bytes of this connection, if it has any."""
-        self._acknowledged = 0
-        self._arrived = 0
+        self._sent_bytes = 0
+        self._received_bytes = 0
         self._owes_reading = False
 
     def enter(self, state: ConnectionState, now: float) -> None:
@@ -81,7 +81,7 @@ class Connection:
             place.owe(now)
 
     def give_way(self) -> None:
-        self._closed["full"] += 1
+        self._ends["full"] += 1
         self.close()
 
     def close(self) -> None:
@@ -100,10 +100,10 @@ class Connection:
         if OUTQ is None:
             return size
         try:
-            queued = fcntl.ioctl(self._client, OUTQ, b"\0\0\0\0")
+            queue = fcntl.ioctl(self._client, OUTQ, b"\0\0\0\0")
         except (OSError, ValueError):  # it is closed
             return size
-        return size + int.from_bytes(queued, "little")
+        return size + int.from_bytes(queue, "little")
 
     def hold_answer(self, size: int = 0) -> bool:
         """Count the unsent bytes and so many more. Return False if there is no room, and the connection must end."""
@@ -136,18 +136,18 @@ class Connection:
         place = self.place
         if place is None:
             return 0.0
-        acknowledged, arrived = self._moved()
+        sent_bytes, received_bytes = self._moved()
         state = self.state
 
         if state is ConnectionState.HANDSHAKE:
-            place.progress(acknowledged + arrived, now)
+            place.progress(sent_bytes + received_bytes, now)
         elif state in (ConnectionState.HEADER, ConnectionState.BODY):
-            place.progress(arrived, now)
+            place.progress(received_bytes, now)
         elif self.unsent:
             if not self._owes_reading and state is ConnectionState.WORK:
                 place.owe(now)
             self._owes_reading = True
-            place.progress(acknowledged, now)
+            place.progress(sent_bytes, now)
         else:
             self._end_reading(now)
         for part in self.parts:
@@ -161,11 +161,11 @@ class Connection:
 
     def _moved(self) -> tuple[int, int]:
         """Return the bytes that were acknowledged and received since the last call."""
-        earlier = self._acknowledged, self._arrived
+        earlier = self._sent_bytes, self._received_bytes
         try:
-            info = self._client.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _MOVED_OFFSET + _MOVED.size)
-            self._acknowledged, self._arrived = _MOVED.unpack_from(info, _MOVED_OFFSET)
+            info = self._client.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _COUNTS_OFFSET + _COUNTS.size)
+            self._sent_bytes, self._received_bytes = _COUNTS.unpack_from(info, _COUNTS_OFFSET)
         except (OSError, struct.error):  # closed, or a system without these counts
-            self._arrived = self.received
-            self._acknowledged = -self.unsent
-        return max(0, self._acknowledged - earlier[0]), max(0, self._arrived - earlier[1])
+            self._received_bytes = self.read_bytes
+            self._sent_bytes = -self.unsent
+        return max(0, self._sent_bytes - earlier[0]), max(0, self._received_bytes - earlier[1])

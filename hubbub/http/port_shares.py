@@ -38,7 +38,7 @@ class PortShares:
         self.places = FairShares(connections, time.monotonic, self._limit)
         self.answers = FairShares(ANSWERS, time.monotonic)
         self.handshakes = FairShares(HANDSHAKES, time.monotonic)
-        self.closed: Counter[str] = Counter()
+        self.ends: Counter[str] = Counter()
         """The connections, streams and bodies that were ended or refused, by reason."""
         self._connections: set[Connection] = set()
 
@@ -48,16 +48,16 @@ class PortShares:
 
     @property
     def refused(self) -> int:
-        return self.closed.total()
+        return self.ends.total()
 
     def admit(self, client: socket.socket, peer: str, *, has_tls: bool = False) -> Connection | None:
         """Give a new connection a place, or return None to refuse it."""
         is_proxy = contains(self.proxies, peer)
         path = PROXIES if is_proxy else network_path(peer)
-        connection = Connection(client, path, self.answers, self.closed, is_proxy=is_proxy)
+        connection = Connection(client, path, self.answers, self.ends, is_proxy=is_proxy)
         connection.place = self.places.enter(path, 1, connection.give_way)
         if connection.place is None:
-            self.closed["full"] += 1
+            self.ends["full"] += 1
             return None
         connection.enter(ConnectionState.HANDSHAKE if has_tls else ConnectionState.HEADER, time.monotonic())
         self._connections.add(connection)
@@ -97,7 +97,7 @@ class PortShares:
             connection.give_way()
 
     def _end_slow(self, connection: Connection) -> None:
-        self.closed["slow"] += 1
+        self.ends["slow"] += 1
         refuse = connection.on_slow
         if refuse is not None:
             refuse()

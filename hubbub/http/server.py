@@ -69,7 +69,7 @@ class _Protocol(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         connection = self.connection
-        connection.received += len(data)
+        connection.read_bytes += len(data)
         super().data_received(data)
         if data and connection.state is ConnectionState.IDLE and not self._messages:
             connection.enter(ConnectionState.HEADER, time.monotonic())

@@ -199,7 +199,7 @@ def test_a_full_address_loses_a_request_to_another_address():
             await until(lambda: working() == 3)
             assert not await ask("127.0.0.1")
             waiting.append(asyncio.create_task(ask("127.0.1.1")))
-            await until(lambda: shares.closed["full"] == 2 and working() == 3)
+            await until(lambda: shares.ends["full"] == 2 and working() == 3)
             go.set()
             assert sorted(await asyncio.gather(*waiting)) == [False, True, True, True]
             assert waiting[3].result()
