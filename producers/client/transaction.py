@@ -1,0 +1,164 @@
+"""A transaction on the ledger of a device.
+
+Noise is one table, one report of `once`, or one fresh draw. A charge belongs to its noise, and has the device time of
+the last answer that used this noise.
+"""
+
+import sqlite3
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from oracles.mechanisms.protocol import Charge
+from producers.entropy import Mode
+
+NO_DIGEST = b""
+"""The digest of charges from version 1, which stored no digests."""
+LOST = "(lost)"
+"""The name of charges that a lost or old store lacked."""
+NEVER = float("-inf")
+_INSERT = "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class Noise(NamedTuple):
+    """The noise of an answer. A round is named by its start, in Unix seconds."""
+
+    digest: bytes
+    round: int
+    mode: Mode = Mode.STABLE
+    number: int = 0
+    """Number of earlier fresh draws of this definition. 0 for the noise of a round."""
+
+
+class Transaction:
+    """A transaction on a ledger. Its writes are on disk when the ledger's block ends."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+
+    def round_charge(self, name: str, digest: bytes, epsilon: float, start: int) -> Fraction:
+        """Return the charge of a definition in a round, over all modes. Charges from version 1 count in every round."""
+        rows = self._database.execute(
+            "SELECT epsilon, times FROM charge WHERE (digest = ? AND round = ?) OR (digest = ? AND name = ?"
+            " AND epsilon = ?)",
+            (digest, start, NO_DIGEST, name, epsilon),
+        )
+        return _sum(rows)
+
+    def active_charge(self, since: float) -> Fraction:
+        """Return the sum of the charges of all noise that was used later than a device time."""
+        return _sum(self._database.execute("SELECT epsilon, times FROM charge WHERE used > ?", (since,)))
+
+    def total_charge(self) -> Fraction:
+        """Return the sum of all charges ever."""
+        return self.active_charge(NEVER)
+
+    def charges_by_name(self, since: float) -> dict[str, Fraction]:
+        """Return the sum of the charges that were used later than a device time, for each name that has some."""
+        sums: dict[str, Fraction] = {}
+        rows = self._database.execute("SELECT name, epsilon, times FROM charge WHERE used > ? ORDER BY name", (since,))
+        for name, epsilon, times in rows:
+            sums[name] = sums.get(name, Fraction()) + _sum([(epsilon, times)])
+        return sums
+
+    def noise_charge(self, noise: Noise) -> Fraction:
+        """Return the charge that some noise has booked."""
+        sql = f"SELECT epsilon, times FROM charge WHERE {_condition(noise)}"  # noqa: S608 - constants
+        return _sum(self._database.execute(sql, noise._asdict()))
+
+    def last_use(self, noise: Noise) -> float:
+        """Return the device time of the last answer that used some noise, or -inf if none did."""
+        sql = f"SELECT MAX(used) FROM charge WHERE {_condition(noise)}"  # noqa: S608 - constants
+        row: tuple[float | None] = self._database.execute(sql, noise._asdict()).fetchone()
+        return NEVER if row[0] is None else row[0]
+
+    def use(self, noise: Noise, device_time: float) -> None:
+        """Store that an answer used some noise."""
+        sql = f"UPDATE charge SET used = :used WHERE {_condition(noise)}"  # noqa: S608 - constants
+        self._database.execute(sql, {**noise._asdict(), "used": device_time})
+
+    def add_charge(self, name: str, noise: Noise, charge: Charge, device_time: float) -> None:
+        """Book a charge of some noise."""
+        sql = f"{_INSERT} ON CONFLICT DO UPDATE SET times = times + excluded.times"
+        self._database.execute(sql, (name, *noise, charge.epsilon, charge.times, device_time))
+        # A noise has one last use, also if several charges have booked it.
+        self.use(noise, device_time)
+
+    def join_expired(self, digest: bytes, since: float) -> None:
+        """Join the charges of a definition that count for no later answer. Their sum and their newest use stay."""
+        # A round never returns, and a draw below the next number is answered.
+        condition = "digest = ? AND used <= ? AND round < ? AND (mode = ? OR number + times <= ?)"
+        parameters = digest, since, self.last_round(digest), Mode.STABLE, self.count_answers(digest)
+        columns = "name, digest, MAX(round), mode, MIN(number), epsilon, SUM(times), MAX(used)"
+        groups = f"SELECT {columns} FROM charge WHERE {condition} GROUP BY name, mode, epsilon HAVING COUNT(*) > 1"  # noqa: S608 - constants
+        for row in self._database.execute(groups, parameters).fetchall():
+            name, _, _, mode, _, epsilon, _, _ = row
+            joined = f"DELETE FROM charge WHERE {condition} AND name = ? AND mode = ? AND epsilon = ?"  # noqa: S608 - constants
+            self._database.execute(joined, (*parameters, name, mode, epsilon))
+            self._database.execute(_INSERT, row)
+
+    def last_round(self, digest: bytes) -> int:
+        """Return the start of the last round of a definition, or 0 if it has no round."""
+        row: tuple[int] | None = self._row("SELECT began FROM round WHERE digest = ?", digest)
+        return 0 if row is None else row[0]
+
+    def enter_round(self, digest: bytes, start: int) -> None:
+        """Store the present round. An earlier round than the last one changes nothing."""
+        sql = "INSERT INTO round VALUES (?, ?) ON CONFLICT DO UPDATE SET began = MAX(began, excluded.began)"
+        self._database.execute(sql, (digest, start))
+
+    def count_answers(self, digest: bytes) -> int:
+        """Return the number of fresh answers."""
+        row: tuple[int] | None = self._row("SELECT answers FROM given WHERE digest = ?", digest)
+        return 0 if row is None else row[0]
+
+    def add_answer(self, digest: bytes) -> None:
+        sql = "INSERT INTO given VALUES (?, 1) ON CONFLICT DO UPDATE SET answers = answers + 1"
+        self._database.execute(sql, (digest,))
+
+    def once_report(self, digest: bytes, start: int) -> bytes | None:
+        """Return the stored report of a query with answers = "once", or None if the round has none yet."""
+        row: tuple[bytes] | None = self._row("SELECT report FROM once WHERE digest = ? AND round = ?", digest, start)
+        return None if row is None else row[0]
+
+    def store_once_report(self, digest: bytes, start: int, report: bytes) -> None:
+        """Store the report of a round, and delete those of earlier rounds."""
+        self._database.execute("DELETE FROM once WHERE digest = ?", (digest,))
+        self._database.execute("INSERT INTO once VALUES (?, ?, ?)", (digest, start, report))
+
+    def answer_time(self, name: str) -> float | None:
+        """Return the time of the last answer to a query of this name, in Unix seconds."""
+        row: tuple[float] | None = self._row("SELECT at FROM last WHERE name = ?", name)
+        return None if row is None else row[0]
+
+    def set_answer_time(self, name: str, time_s: float) -> None:
+        self._database.execute("INSERT OR REPLACE INTO last VALUES (?, ?)", (name, time_s))
+
+    def newest(self) -> float:
+        """Return the newest time of a use or an answer, or -inf if the device has none. Device time is never lower."""
+        row: tuple[float | None, float | None] = self._row(
+            "SELECT (SELECT MAX(used) FROM charge), (SELECT MAX(at) FROM last)"
+        )
+        return max((time_s for time_s in row if time_s is not None), default=NEVER)
+
+    def names(self) -> list[str]:
+        """Return the names of all queries that have charges."""
+        return [name for (name,) in self._database.execute("SELECT DISTINCT name FROM charge ORDER BY name")]
+
+    def _row(self, query: str, *parameters: object) -> Any:
+        return self._database.execute(query, parameters).fetchone()
+
+
+def _condition(noise: Noise) -> str:
+    """Return the SQL condition of the charges of some noise, with the names of its fields as parameters."""
+    if noise.mode == Mode.FRESH:
+        # A row may hold several draws, one after the other.
+        return "digest = :digest AND mode = :mode AND number <= :number AND :number < number + times"
+    return "digest = :digest AND mode = :mode AND round = :round"
+
+
+def _sum(rows: Iterable[tuple[float, int]]) -> Fraction:
+    try:
+        return sum((Fraction(epsilon) * times for epsilon, times in rows), Fraction())
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise sqlite3.DataError(f"a charge is not a number: {error}") from error
