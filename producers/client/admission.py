@@ -1,0 +1,107 @@
+"""The rule that charges an answer, or refuses it, before any code reads the value.
+
+A charge counts until the application's own `per` has passed since the last use of its noise. Nothing in a definition
+decides this. docs/clients.md has the rule and its promise.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from oracles.mechanisms import chance
+from oracles.mechanisms.protocol import Charge
+from oracles.query import Query
+from oracles.query.lifetime import affords
+from producers.client.limits import Limits
+from producers.client.transaction import Noise, Transaction
+from producers.entropy import Mode
+
+
+class Admission(NamedTuple):
+    """An answer that the limits allow."""
+
+    noise: Noise
+    charge: Charge
+    """The part of the charge that is not booked yet. It may be of no times."""
+    device_time: float
+    lengthened: bool = False
+    """Whether the answer stays in the last round, because the new one does not fit."""
+
+
+class Refusal(NamedTuple):
+    """An answer that a limit does not allow."""
+
+    noise: Noise
+    message: str
+    by_device: bool
+    """Whether `max_epsilon` refuses it, and not the query's budget."""
+
+
+def admit(transaction: Transaction, query: Query, limits: Limits, time_s: float) -> Admission | Refusal:
+    """Return how the next answer is charged, or why it is refused."""
+    device_time = max(time_s, transaction.newest())
+    since = limits.since(device_time)
+    noise = _noise_of(transaction, query, time_s)
+    booked = transaction.noise_charge(noise)
+    unbooked = _rest_of(query.charge, booked)
+    is_active = transaction.last_use(noise) > since
+    if is_active and not unbooked.times:
+        return Admission(noise, unbooked, device_time)
+
+    in_round = round_charge(transaction, query, noise.round)
+    if unbooked.times and not affords(query.budget, in_round + unbooked.amount):
+        name = f"the budget of query {query.name!r}"
+        return Refusal(noise, _text(name, query.budget, in_round, unbooked.amount), by_device=False)
+
+    # Expired noise comes back with all that it has booked.
+    cost = unbooked.amount if is_active else unbooked.amount + booked
+    active = transaction.active_charge(since)
+    if affords(limits.max_epsilon, active + cost):
+        return Admission(noise, unbooked, device_time)
+
+    last_noise = noise._replace(round=transaction.last_round(query.digest))
+    if query.answers == "life" and _is_usable(transaction, query, last_noise, since):
+        return Admission(last_noise, unbooked._replace(times=0), device_time, lengthened=True)
+    stretch = "" if limits.per is None else f" and any {limits.per:,} s"
+    name = f"max_epsilon, over all queries of this device{stretch},"
+    return Refusal(noise, _text(name, limits.max_epsilon, active, cost), by_device=True)
+
+
+def book(transaction: Transaction, query: Query, admission: Admission, limits: Limits) -> None:
+    """Store the round, the charge and the use of an admitted answer."""
+    noise = admission.noise
+    transaction.enter_round(query.digest, noise.round)
+    if admission.charge.times:
+        transaction.add_charge(query.name, noise, admission.charge, admission.device_time)
+    else:
+        transaction.use(noise, admission.device_time)
+    transaction.join_expired(query.digest, limits.since(admission.device_time))
+
+
+def round_charge(transaction: Transaction, query: Query, start: int) -> Fraction:
+    """Return the charge of a query in a round."""
+    return transaction.round_charge(query.name, query.digest, query.record_epsilon, start)
+
+
+def _noise_of(transaction: Transaction, query: Query, time_s: float) -> Noise:
+    """Return the noise of the next answer. A round never goes back, even if the clock does."""
+    start = max(query.round(time_s), transaction.last_round(query.digest))
+    if query.answers == "fresh":
+        return Noise(query.digest, start, Mode.FRESH, transaction.count_answers(query.digest))
+    return Noise(query.digest, start)
+
+
+def _is_usable(transaction: Transaction, query: Query, noise: Noise, since: float) -> bool:
+    """Whether answers for life may go on with some noise at no charge."""
+    return transaction.last_use(noise) > since and not _rest_of(query.charge, transaction.noise_charge(noise)).times
+
+
+def _rest_of(total: Charge, booked: Fraction) -> Charge:
+    """Return the part of a charge that is not booked yet."""
+    unbooked = max(total.amount - booked, Fraction())
+    times = unbooked / Fraction(total.epsilon)
+    # Rounded up, since a charge that is too low would leave room for an answer too many.
+    return Charge(total.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(unbooked), 1)
+
+
+def _text(name: str, limit: float, charged: Fraction, cost: Fraction) -> str:
+    return f"{name} is {limit:g}: {float(charged):g} is spent, and the next answer costs {float(cost):g}"
