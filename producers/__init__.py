@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from producers.client.client import Client
 from producers.client.ledger import Ledger
+from producers.client.renewal import RenewalWarning
+from producers.client.status import Status
 from producers.errors import BudgetSpent, DeliveryError, NotAllowed, NotYet, StoreError
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ __all__ = [
     "NotAllowed",
     "NotYet",
     "Publisher",
+    "RenewalWarning",
+    "Status",
     "StoreError",
 ]
 

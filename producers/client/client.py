@@ -5,21 +5,26 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
+from typing import NoReturn
 
 import numpy as np
 
 from oracles.errors import ParameterError, ReportError
-from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source
-from oracles.mechanisms.protocol import Charge, Oracle
+from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.groups import number_of
-from oracles.query.lifetime import DEVICE_EPSILON, affords
+from oracles.query.lifetime import DEVICE_EPSILON
 from oracles.query.settings import shown
 from oracles.types import Reports
-from producers.client.ledger import Ledger, Transaction
+from producers.client.admission import Admission, Refusal, admit, book, round_charge
+from producers.client.ledger import Ledger
+from producers.client.limits import Limits
+from producers.client.renewal import warn_about
 from producers.client.respondents import Respondents
+from producers.client.status import QueryStatus, Status
+from producers.client.transaction import NEVER, Noise, Transaction
 from producers.entropy import Keyed, Mode, Purpose
 from producers.errors import BudgetSpent, NotAllowed, NotYet
 from producers.publishers.spool import Spool
@@ -52,6 +57,7 @@ class Client:
         moved: bool = False,
         allow: Collection[str] | None = None,
         max_epsilon: float = DEVICE_EPSILON,
+        per: int | str | None = None,
         group: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -60,13 +66,10 @@ class Client:
         if allow is not None and query.name not in allow:
             names = ", ".join(sorted(allow)) or "no query"
             raise NotAllowed(f"this application allows {names}, not {query.name!r}")
-        if not 0 < max_epsilon < float("inf"):
-            raise ParameterError(f"max_epsilon must be a number above 0, got {max_epsilon!r}")
-
         self.query = query
         self.group = number_of(query.groups, group)
         """Number of this client's group. Pass it to Publisher.put."""
-        self.max_epsilon = max_epsilon
+        self.limits = Limits.read(max_epsilon, per)
         self.answered: float | None = None
         """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""
 
@@ -79,9 +82,10 @@ class Client:
         self._clock = clock
 
         with self._ledger.transaction() as transaction:
-            start = self._round(transaction)
-            if query.answers != "fresh" or self._rest(transaction, start) > 0:
-                self._charge(transaction, start, pay=False)
+            admission = self._admit(transaction, clock())
+            is_silent = isinstance(admission, Refusal) and (query.answers != "fresh" or self._rest(transaction) > 0)
+        if isinstance(admission, Refusal) and is_silent:
+            self._refuse(admission)
 
     def answer(self, value: Answer) -> Reports:
         """Return the report to send now: uint8, of shape (1, width).
@@ -91,35 +95,43 @@ class Client:
         BudgetSpent is raised, send nothing.
         """
         query = self.query
-        is_once = query.answers == "once"
         with self._ledger.transaction() as transaction:
             answer_time = self._clock()
             self._check_period(transaction, answer_time)
-            start = self._round(transaction)
-            transaction.enter_round(query.digest, start)
-            self._charge(transaction, start, pay=True)
-            answers = transaction.count_answers(query.digest)
-            once_report = transaction.once_report(query.digest, start) if is_once else None
+            admission = self._admit(transaction, answer_time)
+            if isinstance(admission, Admission):
+                book(transaction, query, admission, self.limits)
+        if isinstance(admission, Refusal):
+            self._refuse(admission)
+        if admission.lengthened:
+            warn_about(query.name, self.limits, "stays in its last round")
 
         # Outside of a transaction, since a report may take long and other processes wait for the store.
-        positions = self._positions(value)
-        report = once_report or self._report(positions, start, answers)
+        report = self._report(self._positions(value), admission.noise)
 
         with self._ledger.transaction() as transaction:
             # Another process of this device may have answered meanwhile.
             self._check_period(transaction, answer_time)
-            if is_once:
-                once_report = transaction.once_report(query.digest, start)
-                # The first report stays for the round. A second one would tell more than was charged.
-                if once_report is None:
-                    transaction.store_once_report(query.digest, start, report)
-                report = once_report or report
+            if query.answers == "once":
+                report = self._first_report(transaction, admission.noise.round, report)
             elif query.answers == "fresh":
                 transaction.add_answer(query.digest)
             transaction.set_answer_time(query.name, answer_time)
 
         self.answered = answer_time
         return np.frombuffer(report, np.uint8).reshape(1, -1)
+
+    def _first_report(self, transaction: Transaction, start: int, report: bytes) -> bytes:
+        """Return the stored report of a round, or store this one. A second one would tell more than was charged."""
+        first_report = transaction.once_report(self.query.digest, start)
+        if first_report is None:
+            transaction.store_once_report(self.query.digest, start, report)
+        return first_report or report
+
+    @property
+    def max_epsilon(self) -> float:
+        """The limit over all queries of the store, in epsilon."""
+        return self.limits.max_epsilon
 
     @property
     def due(self) -> float:
@@ -131,13 +143,35 @@ class Client:
     def spent(self) -> float:
         """The charge of this query in the present round, in epsilon."""
         with self._ledger.transaction() as transaction:
-            return float(self._round_charge(transaction, self._round(transaction)))
+            start, _ = self._present(transaction)
+            return float(round_charge(transaction, self.query, start))
 
     @property
     def remaining(self) -> float:
         """The rest of the query's budget in the present round, or of max_epsilon if that is less, in epsilon."""
         with self._ledger.transaction() as transaction:
-            return self._rest(transaction, self._round(transaction))
+            return self._rest(transaction)
+
+    def status(self) -> Status:
+        """Return the charges of the device, in all and by query, and the next time of this one."""
+        with self._ledger.transaction() as transaction:
+            start, lengthened = self._present(transaction)
+            counted = transaction.charges_by_name(self._since(transaction))
+            life = transaction.charges_by_name(NEVER)
+            return Status(
+                due=self._due(transaction, self._clock()),
+                spent=float(round_charge(transaction, self.query, start)),
+                remaining=self._rest(transaction),
+                max_epsilon=self.limits.max_epsilon,
+                per=self.limits.per,
+                counted=float(sum(counted.values(), Fraction())),
+                life=float(sum(life.values(), Fraction())),
+                lengthened=lengthened,
+                queries=tuple(
+                    QueryStatus(name, float(counted.get(name, Fraction())), float(amount))
+                    for name, amount in life.items()
+                ),
+            )
 
     def forget(self, spool: str | PathLike[str] | None = None) -> str:
         """Delete the device's key, its store of all queries and the frames of a spool.
@@ -156,10 +190,6 @@ class Client:
             f"others may have copies. The store had charges of {charge:g} epsilon in all, for {queries}. A new store "
             "starts without these charges, with new noise and a new pseudonym."
         )
-
-    def _round(self, transaction: Transaction) -> int:
-        """Return the start of the present round. It never goes back, even if the clock does."""
-        return max(self.query.round(self._clock()), transaction.last_round(self.query.digest))
 
     def _check_period(self, transaction: Transaction, time_s: float) -> None:
         """Refuse a second answer in a period, and an answer in an earlier period."""
@@ -183,54 +213,36 @@ class Client:
         )
         return float(index * period + period * (int.from_bytes(noise[:6], "little") / 2**48))
 
-    def _charge(self, transaction: Transaction, start: int, *, pay: bool) -> None:
-        """Charge the next answer if it costs anything, or refuse it if a limit does not allow that."""
+    def _present(self, transaction: Transaction) -> tuple[int, bool]:
+        """Return the start of the present round, and whether it is longer than the query says."""
+        admission = self._admit(transaction, self._clock())
+        return admission.noise.round, isinstance(admission, Admission) and admission.lengthened
+
+    def _admit(self, transaction: Transaction, time_s: float) -> Admission | Refusal:
+        return admit(transaction, self.query, self.limits, time_s)
+
+    def _since(self, transaction: Transaction) -> float:
+        return self.limits.since(max(self._clock(), transaction.newest()))
+
+    def _refuse(self, refusal: Refusal) -> NoReturn:
+        if refusal.by_device and self.query.renew is not None:
+            warn_about(self.query.name, self.limits, "sends nothing")
+        raise BudgetSpent(refusal.message)
+
+    def _rest(self, transaction: Transaction) -> float:
         query = self.query
-        total = query.charge
-        if query.answers == "fresh":
-            mode = Mode.FRESH
-            unpaid = transaction.count_charges(query.digest, mode) <= transaction.count_answers(query.digest)
-            charge = Charge(total.epsilon, int(unpaid))
-        else:
-            mode = Mode.STABLE
-            charge = _rest_of(total, transaction.stable_charge(query.digest, start))
-        if not charge.times:
-            return
+        start, _ = self._present(transaction)
+        device = self.limits.max_epsilon - transaction.active_charge(self._since(transaction))
+        return max(0.0, float(min(query.budget - round_charge(transaction, query, start), device)))
 
-        device_charge = transaction.device_charge(query.digest, start)
-        round_charge = self._round_charge(transaction, start)
-        limits = (
-            (round_charge, query.budget, f"the budget of query {query.name!r}"),
-            (device_charge, self.max_epsilon, "max_epsilon, over all queries of this device,"),
-        )
-        for present_charge, limit, name in limits:
-            if not affords(limit, present_charge + charge.amount):
-                cost = f"{float(present_charge):g} is spent, and the next answer costs {float(charge.amount):g}"
-                raise BudgetSpent(f"{name} is {limit:g}: {cost}")
-
-        if pay:
-            transaction.add_charge(query.name, query.digest, start, mode, charge)
-
-    def _round_charge(self, transaction: Transaction, start: int) -> Fraction:
-        return transaction.round_charge(self.query.name, self.query.digest, self.query.record_epsilon, start)
-
-    def _rest(self, transaction: Transaction, start: int) -> float:
+    def _report(self, positions: tuple[int, ...], noise: Noise) -> bytes:
+        """Return the report of a value with some noise."""
         query = self.query
-        device = float(self.max_epsilon - transaction.device_charge(query.digest, start))
-        return max(0.0, min(float(query.budget - self._round_charge(transaction, start)), device))
-
-    def _report(self, positions: tuple[int, ...], start: int, answers: int) -> bytes:
-        """Return the report of a value in a round. For a fresh answer, `answers` counts the earlier ones."""
-        query = self.query
-        mode = Mode.STABLE
-        number = start
-        if query.answers == "fresh":
-            # The same number would give the same noise, and the difference of two reports would show a change.
-            mode = Mode.FRESH
-            number = answers
+        # A fresh number twice would give the same noise twice, and the difference of two reports would show a change.
+        number = noise.number if noise.mode == Mode.FRESH else noise.round
 
         def stream(attribute: int, purpose: Purpose, classes: tuple[int, ...]) -> Source:
-            return Keyed(self._ledger.key, query.digest, attribute, mode, purpose, number, classes)
+            return Keyed(self._ledger.key, query.digest, attribute, noise.mode, purpose, number, classes)
 
         is_single = isinstance(query.oracle, Oracle)
         values = np.array(positions if is_single else [positions], np.int64)
@@ -256,14 +268,6 @@ class Client:
 
         answers = zip(query.singles, values, strict=True)
         return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in answers)
-
-
-def _rest_of(total: Charge, amount: Fraction) -> Charge:
-    """Return the part of a round's charge that is not paid yet."""
-    unpaid = max(total.amount - amount, Fraction())
-    times = unpaid / Fraction(total.epsilon)
-    # Rounded up, since a charge that is too low would leave room for an answer too many.
-    return Charge(total.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(unpaid), 1)
 
 
 def _position(domain: Domain, value: object, name: str) -> int:

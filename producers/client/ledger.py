@@ -11,124 +11,19 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from oracles.errors import ParameterError
-from oracles.mechanisms.protocol import Charge
 from producers.client import clones
 from producers.client.device_key import DeviceKey, make_private
-from producers.entropy import KEY_BYTES, Mode
+from producers.client.schema import VERSION, create, upgrade
+from producers.client.transaction import Transaction
+from producers.entropy import KEY_BYTES
 from producers.errors import StoreError
 
 MEMORY = ":memory:"
 PATIENCE = 30.0
 """Seconds to wait while other processes write."""
-_VERSION = 3
-_NO_DIGEST = b""
-"""The digest of charges from version 1, which stored no digests."""
-_COLUMNS = "name TEXT, digest BLOB, round INTEGER, mode INTEGER, epsilon REAL, times INTEGER NOT NULL"
-_TABLES = (
-    f"CREATE TABLE charge ({_COLUMNS}, PRIMARY KEY (digest, name, round, mode, epsilon))",
-    "CREATE TABLE last (name TEXT PRIMARY KEY, at REAL NOT NULL)",
-    "CREATE TABLE round (digest BLOB PRIMARY KEY, began INTEGER NOT NULL)",
-    "CREATE TABLE given (digest BLOB PRIMARY KEY, answers INTEGER NOT NULL)",
-    "CREATE TABLE once (digest BLOB, round INTEGER, report BLOB NOT NULL, PRIMARY KEY (digest, round))",
-    clones.TABLE,
-    f"PRAGMA user_version = {_VERSION}",
-)
-
-
-class Transaction:
-    """A transaction on a ledger. A round is named by its start, in Unix seconds."""
-
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self._database = database
-
-    def round_charge(self, name: str, digest: bytes, epsilon: float, start: int) -> Fraction:
-        """Return the charge of a definition in a round, over all modes. Charges from version 1 count in every round."""
-        rows = self._database.execute(
-            "SELECT epsilon, times FROM charge WHERE (digest = ? AND round = ?) OR (digest = ? AND name = ?"
-            " AND epsilon = ?)",
-            (digest, start, _NO_DIGEST, name, epsilon),
-        )
-        return _sum(rows)
-
-    def device_charge(self, digest: bytes, start: int) -> Fraction:
-        """Return the sum that max_epsilon limits.
-
-        It adds the charges of every definition in its latest round. For the definition `digest` this is the round
-        `start`. Definitions without renew add all their charges.
-        """
-        rows = self._database.execute(
-            "SELECT epsilon, times FROM charge AS c WHERE round = 0 OR (digest = ? AND round = ?) OR (digest <> ? AND"
-            " round = (SELECT MAX(round) FROM charge WHERE digest = c.digest))",
-            (digest, start, digest),
-        )
-        return _sum(rows)
-
-    def total_charge(self) -> Fraction:
-        """Return the sum of all charges of all rounds."""
-        return _sum(self._database.execute("SELECT epsilon, times FROM charge"))
-
-    def stable_charge(self, digest: bytes, start: int) -> Fraction:
-        """Return the charge of answers for life and of answers once in a round, which have the same noise."""
-        sql = "SELECT epsilon, times FROM charge WHERE digest = ? AND round = ? AND mode = ?"
-        return _sum(self._database.execute(sql, (digest, start, Mode.STABLE)))
-
-    def count_charges(self, digest: bytes, mode: Mode) -> int:
-        """Return the number of charges in a mode, over all rounds."""
-        row: tuple[int | None] = self._row("SELECT SUM(times) FROM charge WHERE digest = ? AND mode = ?", digest, mode)
-        return row[0] or 0
-
-    def add_charge(self, name: str, digest: bytes, start: int, mode: Mode, charge: Charge) -> None:
-        sql = "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET times = times + excluded.times"
-        self._database.execute(sql, (name, digest, start, mode, charge.epsilon, charge.times))
-
-    def last_round(self, digest: bytes) -> int:
-        """Return the start of the last round of a definition, or 0 if it has no round."""
-        row: tuple[int] | None = self._row("SELECT began FROM round WHERE digest = ?", digest)
-        return 0 if row is None else row[0]
-
-    def enter_round(self, digest: bytes, start: int) -> None:
-        """Store the present round. An earlier round than the last one changes nothing."""
-        sql = "INSERT INTO round VALUES (?, ?) ON CONFLICT DO UPDATE SET began = MAX(began, excluded.began)"
-        self._database.execute(sql, (digest, start))
-
-    def count_answers(self, digest: bytes) -> int:
-        """Return the number of fresh answers."""
-        row: tuple[int] | None = self._row("SELECT answers FROM given WHERE digest = ?", digest)
-        return 0 if row is None else row[0]
-
-    def add_answer(self, digest: bytes) -> None:
-        sql = "INSERT INTO given VALUES (?, 1) ON CONFLICT DO UPDATE SET answers = answers + 1"
-        self._database.execute(sql, (digest,))
-
-    def once_report(self, digest: bytes, start: int) -> bytes | None:
-        """Return the stored report of a query with answers = "once", or None if the round has none yet."""
-        row: tuple[bytes] | None = self._row("SELECT report FROM once WHERE digest = ? AND round = ?", digest, start)
-        return None if row is None else row[0]
-
-    def store_once_report(self, digest: bytes, start: int, report: bytes) -> None:
-        """Store the report of a round, and delete those of earlier rounds."""
-        self._database.execute("DELETE FROM once WHERE digest = ?", (digest,))
-        self._database.execute("INSERT INTO once VALUES (?, ?, ?)", (digest, start, report))
-
-    def answer_time(self, name: str) -> float | None:
-        """Return the time of the last answer to a query of this name, in Unix seconds."""
-        row: tuple[float] | None = self._row("SELECT at FROM last WHERE name = ?", name)
-        return None if row is None else row[0]
-
-    def set_answer_time(self, name: str, time_s: float) -> None:
-        self._database.execute("INSERT OR REPLACE INTO last VALUES (?, ?)", (name, time_s))
-
-    def names(self) -> list[str]:
-        """Return the names of all queries that have charges."""
-        return [name for (name,) in self._database.execute("SELECT DISTINCT name FROM charge ORDER BY name")]
-
-    def _row(self, query: str, *parameters: object) -> Any:
-        return self._database.execute(query, parameters).fetchone()
 
 
 class Ledger:
@@ -161,7 +56,7 @@ class Ledger:
             self._shared = sqlite3.connect(MEMORY, isolation_level=None, check_same_thread=False)
             weakref.finalize(self, self._shared.close)
             with self._database() as database:
-                _create(database)
+                create(database)
             self.key = clones.derive(os.urandom(KEY_BYTES) if key is None else key, installation)
             return
         if not Path(self.store).exists():
@@ -234,7 +129,7 @@ class Ledger:
             try:
                 with closing(_connect(draft)) as database:
                     database.execute("BEGIN IMMEDIATE")
-                    _create(database)
+                    create(database)
                     database.execute("COMMIT")
                 # A link fails if the name exists. A rename would replace the store of another process, and its charges.
                 os.link(draft, self.store)
@@ -253,16 +148,15 @@ class Ledger:
             raise StoreError(f"{self.store} is damaged: {fault}; restore the store")
         if version == 0 and device_key.exists():
             raise StoreError(f"{self.store} is empty, but has a key: the record of charges is lost; restore the store")
-        if version > _VERSION:
-            raise StoreError(f"{self.store} has version {version}, this program reads up to {_VERSION}; upgrade hubbub")
+        if version > VERSION:
+            raise StoreError(f"{self.store} has version {version}, this program reads up to {VERSION}; upgrade hubbub")
         if version == 0:
-            _create(database)
-        elif version == 1:
-            _upgrade_version_1(database)
-            if not device_key.exists():
-                device_key.make()
-        elif version == 2:
-            _upgrade_version_2(database)
+            create(database)
+        elif version < VERSION:
+            upgrade(database, version)
+        # Stores of version 1 had no key.
+        if version == 1 and not device_key.exists():
+            device_key.make()
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -274,37 +168,3 @@ def _connect(path: str) -> sqlite3.Connection:
     # Overwrite deleted rows: a store of version 1 contains answers.
     database.execute("PRAGMA secure_delete = ON")
     return database
-
-
-def _create(database: sqlite3.Connection) -> None:
-    for table in _TABLES:
-        database.execute(table)
-
-
-def _upgrade_version_1(database: sqlite3.Connection) -> None:
-    """Upgrade from version 1, which stored charges by name and each answer with its report."""
-    database.execute("DROP TABLE memo")
-    database.execute("ALTER TABLE last RENAME TO before")
-    _create(database)
-    database.execute("INSERT INTO last SELECT name, at FROM before")
-    database.execute("INSERT INTO charge SELECT name, ?, 0, ?, epsilon, times FROM spent", (_NO_DIGEST, Mode.STABLE))
-    database.execute("INSERT INTO mark DEFAULT VALUES")
-    database.execute("DROP TABLE before")
-    database.execute("DROP TABLE spent")
-
-
-def _upgrade_version_2(database: sqlite3.Connection) -> None:
-    """Upgrade from version 2, which had no installation and no machine, and at first no mark of the key."""
-    database.execute("CREATE TABLE IF NOT EXISTS mark (of_key BLOB NOT NULL)")
-    row = database.execute("SELECT of_key FROM mark").fetchone()
-    database.execute("DROP TABLE mark")
-    database.execute(clones.TABLE)
-    database.execute("INSERT INTO mark (of_key) VALUES (?)", row or (None,))
-    database.execute(f"PRAGMA user_version = {_VERSION}")
-
-
-def _sum(rows: Iterator[tuple[float, int]] | sqlite3.Cursor) -> Fraction:
-    try:
-        return sum((Fraction(epsilon) * times for epsilon, times in rows), Fraction())
-    except (ArithmeticError, TypeError, ValueError) as error:
-        raise sqlite3.DataError(f"a charge is not a number: {error}") from error

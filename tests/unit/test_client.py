@@ -188,18 +188,17 @@ def test_a_new_round_starts_and_an_earlier_one_never_returns():
         person.answer(7)
 
 
-def test_max_epsilon_sums_present_rounds_and_charges_for_life():
+def test_max_epsilon_sums_all_charges_of_a_store_without_per():
     ledger = Ledger(":memory:")
     clock = Days(3600, 20_000 * 86_400)
-    rounds = query("renewed", oracle="hr", period="1h", renew="1d", budget=2.0)
+    rounds = query("summed", oracle="hr", answers="once", period="1h", renew="1d", budget=2.0)
     person = Client(rounds, ledger, max_epsilon=3.0, clock=clock)
     for _ in range(3):
         answers(person, clock, ["page-1"])
         clock.now += 86_400
-    with pytest.raises(BudgetSpent, match="device, is 3: 2 is spent, and the next answer costs 2"):
+    assert [person.spent, person.remaining] == [0.0, 0.0]
+    with pytest.raises(BudgetSpent, match="device, is 3: 3 is spent, and the next answer costs 2"):
         Client(query("other", oracle="hr"), ledger, max_epsilon=3.0, clock=clock)
-    Client(query("other", oracle="hr", answers="once"), ledger, max_epsilon=3.0, clock=clock).answer("page-1")
-    assert person.remaining == 2.0, "in a round that is not charged yet"
 
 
 def test_a_client_that_does_not_fit_is_refused_when_it_is_made():

@@ -317,7 +317,7 @@ def test_a_store_of_version_2_keeps_its_key_and_charges_and_takes_the_machine_of
     with ledger.transaction() as transaction:
         assert transaction.total_charge() == 2
         assert transaction.answer_time("q") == 1000.0
-    assert sqlite3.connect(tmp_path / "store").execute("PRAGMA user_version").fetchone() == (3,)
+    assert sqlite3.connect(tmp_path / "store").execute("PRAGMA user_version").fetchone() == (4,)
     computer("second")
     with pytest.raises(StoreError, match="another machine"):
         Ledger(tmp_path / "store")

@@ -14,15 +14,15 @@ import pytest
 
 from oracles.mechanisms.protocol import Charge
 from producers.client.ledger import Ledger
-from producers.entropy import Mode
+from producers.client.transaction import Noise
 from producers.errors import StoreError
 
 DIGEST = b"12345678"
 ONE = Charge(1.0, 1)
 
 
-def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1):
-    transaction.add_charge(name, digest, start, Mode.STABLE, Charge(epsilon, times))
+def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1, used=0.0):
+    transaction.add_charge(name, Noise(digest, start), Charge(epsilon, times), used)
 
 
 def test_a_store_refuses_another_key_than_its_own(tmp_path):
@@ -93,12 +93,12 @@ def test_sums_are_exact_over_rounds_and_definitions(ledger):
         for _ in range(10):
             charge(transaction, "a", 0.1)
         charge(transaction, "a", 1.0)
-        charge(transaction, "b", 0.3, b"b" * 8, 30)
-        charge(transaction, "b", 0.7, b"b" * 8, 60)
+        charge(transaction, "b", 0.3, b"b" * 8, 30, used=40.0)
+        charge(transaction, "b", 0.7, b"b" * 8, 60, used=70.0)
         assert transaction.round_charge("a", DIGEST, 1.0, 0) == 10 * Fraction(0.1) + 1
         assert transaction.round_charge("a", DIGEST, 1.0, 60) == 0
-        assert transaction.device_charge(DIGEST, 0) == 10 * Fraction(0.1) + 1 + Fraction(0.7), "of b its latest round"
-        assert transaction.device_charge(b"b" * 8, 90) == 10 * Fraction(0.1) + 1
+        assert transaction.active_charge(39.0) == Fraction(0.3) + Fraction(0.7)
+        assert transaction.active_charge(40.0) == Fraction(0.7), "used later, not at that time"
         assert transaction.total_charge() == 10 * Fraction(0.1) + 1 + Fraction(0.3) + Fraction(0.7)
         assert transaction.names() == ["a", "b"]
 
@@ -213,9 +213,9 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "text").write_text("not a database, but long enough to be looked at as one" * 20)
     newer = sqlite3.connect(tmp_path / "newer")
     # One more than this release writes.
-    newer.execute("PRAGMA user_version = 4")
+    newer.execute("PRAGMA user_version = 5")
     newer.close()
-    refused = {"text": "not a database", "newer": "version 4", "no/folder": "No such file", ".": "unable to open"}
+    refused = {"text": "not a database", "newer": "version 5", "no/folder": "No such file", ".": "unable to open"}
     for path, fault in refused.items():
         with pytest.raises(StoreError, match=fault):
             Ledger(tmp_path / path)
@@ -278,7 +278,8 @@ def test_a_store_of_version_1_is_converted_without_its_answers(tmp_path):
         assert transaction.answer_time("q") == 1_700_000_000.25
         assert transaction.round_charge("q", DIGEST, 0.5, 0) == transaction.round_charge("q", DIGEST, 0.5, 60) == 1.5
         assert transaction.round_charge("q", DIGEST, 0.6, 0) == transaction.round_charge("p", DIGEST, 0.5, 0) == 0
-        assert transaction.device_charge(DIGEST, 0) == 1.5
+        assert transaction.active_charge(1_700_000_000.0) == 1.5
+        assert transaction.active_charge(1_700_000_000.25) == 0, "it counts from the last answer"
     assert len((tmp_path / "store.key").read_bytes()) == 32
     assert b"a report that was kept" not in (tmp_path / "store").read_bytes()
     Ledger(tmp_path / "store")
@@ -287,9 +288,10 @@ def test_a_store_of_version_1_is_converted_without_its_answers(tmp_path):
 DYING_PROCESS = """
 import os, signal, sys
 from producers.client.ledger import Ledger
+from producers.client.transaction import Noise
 from oracles.mechanisms.protocol import Charge
 with Ledger(sys.argv[1]).transaction() as transaction:
-    transaction.add_charge("q", b"12345678", 0, 0, Charge(1.0, 1))
+    transaction.add_charge("q", Noise(b"12345678", 0), Charge(1.0, 1), 0.0)
     transaction.store_once_report(b"12345678", 0, b"report" * 10_000)
     os.kill(os.getpid(), signal.SIGKILL)
 """
