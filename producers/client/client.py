@@ -3,7 +3,6 @@
 import hmac
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from fractions import Fraction
 from os import PathLike
 from typing import NoReturn
 
@@ -18,13 +17,13 @@ from oracles.query.groups import number_of
 from oracles.query.lifetime import DEVICE_EPSILON
 from oracles.query.settings import shown
 from oracles.types import Reports
-from producers.client.admission import Admission, Refusal, admit, book, round_charge
+from producers.client.admission import Admission, Refusal, admit, book
 from producers.client.ledger import Ledger
 from producers.client.limits import Limits
 from producers.client.renewal import warn_about
 from producers.client.respondents import Respondents
-from producers.client.status import QueryStatus, Status
-from producers.client.transaction import NEVER, Noise, Transaction
+from producers.client.status import Status, status_of
+from producers.client.transaction import Noise, Transaction
 from producers.entropy import Keyed, Mode, Purpose
 from producers.errors import BudgetSpent, NotAllowed, NotYet
 from producers.publishers.spool import Spool
@@ -83,7 +82,9 @@ class Client:
 
         with self._ledger.transaction() as transaction:
             admission = self._admit(transaction, clock())
-            is_silent = isinstance(admission, Refusal) and (query.answers != "fresh" or self._rest(transaction) > 0)
+            is_silent = isinstance(admission, Refusal) and (
+                query.answers != "fresh" or self._status(transaction).remaining > 0
+            )
         if isinstance(admission, Refusal) and is_silent:
             self._refuse(admission)
 
@@ -133,45 +134,25 @@ class Client:
         """The limit over all queries of the store, in epsilon."""
         return self.limits.max_epsilon
 
+    def status(self) -> Status:
+        """Return the charges of the device, in all and by query, and the next time of this query."""
+        with self._ledger.transaction() as transaction:
+            return self._status(transaction)
+
     @property
     def due(self) -> float:
         """A time in the next open period, in Unix seconds. The times of clients spread over the period."""
-        with self._ledger.transaction() as transaction:
-            return self._due(transaction, self._clock())
+        return self.status().due
 
     @property
     def spent(self) -> float:
         """The charge of this query in the present round, in epsilon."""
-        with self._ledger.transaction() as transaction:
-            start, _ = self._present(transaction)
-            return float(round_charge(transaction, self.query, start))
+        return self.status().spent
 
     @property
     def remaining(self) -> float:
         """The rest of the query's budget in the present round, or of max_epsilon if that is less, in epsilon."""
-        with self._ledger.transaction() as transaction:
-            return self._rest(transaction)
-
-    def status(self) -> Status:
-        """Return the charges of the device, in all and by query, and the next time of this one."""
-        with self._ledger.transaction() as transaction:
-            start, lengthened = self._present(transaction)
-            counted = transaction.charges_by_name(self._since(transaction))
-            life = transaction.charges_by_name(NEVER)
-            return Status(
-                due=self._due(transaction, self._clock()),
-                spent=float(round_charge(transaction, self.query, start)),
-                remaining=self._rest(transaction),
-                max_epsilon=self.limits.max_epsilon,
-                per=self.limits.per,
-                counted=float(sum(counted.values(), Fraction())),
-                life=float(sum(life.values(), Fraction())),
-                lengthened=lengthened,
-                queries=tuple(
-                    QueryStatus(name, float(counted.get(name, Fraction())), float(amount))
-                    for name, amount in life.items()
-                ),
-            )
+        return self.status().remaining
 
     def forget(self, spool: str | PathLike[str] | None = None) -> str:
         """Delete the device's key, its store of all queries and the frames of a spool.
@@ -213,27 +194,17 @@ class Client:
         )
         return float(index * period + period * (int.from_bytes(noise[:6], "little") / 2**48))
 
-    def _present(self, transaction: Transaction) -> tuple[int, bool]:
-        """Return the start of the present round, and whether it is longer than the query says."""
-        admission = self._admit(transaction, self._clock())
-        return admission.noise.round, isinstance(admission, Admission) and admission.lengthened
+    def _status(self, transaction: Transaction) -> Status:
+        time_s = self._clock()
+        return status_of(transaction, self.query, self.limits, time_s, self._due(transaction, time_s))
 
     def _admit(self, transaction: Transaction, time_s: float) -> Admission | Refusal:
         return admit(transaction, self.query, self.limits, time_s)
-
-    def _since(self, transaction: Transaction) -> float:
-        return self.limits.since(max(self._clock(), transaction.newest()))
 
     def _refuse(self, refusal: Refusal) -> NoReturn:
         if refusal.by_device and self.query.renew is not None:
             warn_about(self.query.name, self.limits, "sends nothing")
         raise BudgetSpent(refusal.message)
-
-    def _rest(self, transaction: Transaction) -> float:
-        query = self.query
-        start, _ = self._present(transaction)
-        device = self.limits.max_epsilon - transaction.active_charge(self._since(transaction))
-        return max(0.0, float(min(query.budget - round_charge(transaction, query, start), device)))
 
     def _report(self, positions: tuple[int, ...], noise: Noise) -> bytes:
         """Return the report of a value with some noise."""

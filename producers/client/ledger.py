@@ -117,7 +117,8 @@ class Ledger:
 
     def _make_store(self, device_key: DeviceKey) -> None:
         """Make the first store. The file gets its name only when it is complete. An empty one counts as damaged."""
-        if device_key.path.exists():
+        # A key is made after its store. If another process made both meanwhile, the store is there by now.
+        if device_key.path.exists() and not Path(self.store).exists():
             raise StoreError(
                 f"{self.store} is missing, but its key {device_key.path} exists: the record of charges is lost; "
                 "restore the store, or delete the key too and start with a new one"

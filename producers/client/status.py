@@ -1,6 +1,12 @@
 """The charges of a device, for a page that shows a person what was revealed."""
 
 from dataclasses import dataclass
+from fractions import Fraction
+
+from oracles.query import Query
+from producers.client.admission import Admission, admit, round_charge
+from producers.client.limits import Limits
+from producers.client.transaction import NEVER, Transaction
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,24 @@ class Status:
     """Whether the present round is longer than the query's `renew` says."""
     queries: tuple[QueryStatus, ...]
     """The charges of each query that has any, in the order of the names."""
+
+
+def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: float, due: float) -> Status:
+    """Return the charges of a device and of one query at a time."""
+    admission = admit(transaction, query, limits, time_s)
+    spent = round_charge(transaction, query, admission.noise.round)
+    counted = transaction.charges_by_name(limits.since(max(time_s, transaction.newest())))
+    life = transaction.charges_by_name(NEVER)
+    total = sum(counted.values(), Fraction())
+    queries = [QueryStatus(name, float(counted.get(name, 0)), float(charge)) for name, charge in life.items()]
+    return Status(
+        due=due,
+        spent=float(spent),
+        remaining=max(0.0, float(min(query.budget - spent, limits.max_epsilon - total))),
+        max_epsilon=limits.max_epsilon,
+        per=limits.per,
+        counted=float(total),
+        life=float(sum(life.values(), Fraction())),
+        lengthened=isinstance(admission, Admission) and admission.lengthened,
+        queries=tuple(queries),
+    )
