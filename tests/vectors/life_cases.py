@@ -1,0 +1,166 @@
+"""Lives of devices over many rounds: limits over time, listings that change, and clocks that jump.
+
+`of` returns a life as JSON. Lives that a test generates have the same form, so that another client can run them.
+"""
+
+import warnings
+from dataclasses import asdict, dataclass, field, replace
+
+from oracles.errors import HubbubError
+from oracles.frame import encode
+from oracles.query import Query, parse
+from producers import Client, Ledger, NotYet, RenewalWarning
+from producers.client.limits import Limits
+from producers.client.status import status_of
+from producers.gateway.intake.active_definitions import public_definition
+from producers.publishers.frames import pane_of
+
+DAY = 86_400
+KEYS = ("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "02" * 32)
+
+
+@dataclass(frozen=True)
+class Step:
+    """An answer to a definition at a time."""
+
+    at: float
+    value: object
+    definition: int = 0
+    """Number of the definition that is listed then."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """The definitions, the limits and the steps of a device."""
+
+    name: str
+    queries: list[Query]
+    steps: list[Step]
+    max_epsilon: float = 8.0
+    per: int | None = None
+    key: str = KEYS[0]
+
+
+@dataclass
+class Device:
+    """A device while it lives."""
+
+    life: Life
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self):
+        self.ledger = Ledger(":memory:", bytes.fromhex(self.life.key))
+
+    def step(self, step):
+        """Return the frame that leaves the device, or the error that keeps it silent, and the status afterwards."""
+        query = self.life.queries[step.definition]
+        limits = Limits(self.life.max_epsilon, self.life.per)
+        try:
+            client = Client(
+                query, self.ledger, max_epsilon=limits.max_epsilon, per=limits.per, clock=lambda: float(step.at)
+            )
+            report = client.answer(step.value)
+        except HubbubError as error:
+            result = {"error": type(error).__name__, **({"due": error.due} if isinstance(error, NotYet) else {})}
+        else:
+            result = {"frame": encode(query.digest, pane_of(query, step.at), report).hex()}
+
+        with self.ledger.transaction() as transaction:
+            status = asdict(status_of(transaction, query, limits, step.at, 0.0))
+        for member in ("due", "max_epsilon", "per"):
+            del status[member]
+        spent = status.pop("spent")
+        return {**asdict(step), **result, "spent": spent, "status": status}
+
+
+def of(life):
+    """Return a life with what the device does at each step."""
+    device = Device(life)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RenewalWarning)
+        steps = [device.step(step) for step in life.steps]
+    return {
+        "name": life.name,
+        "key": life.key,
+        "max_epsilon": life.max_epsilon,
+        "per": life.per,
+        "group": None,
+        "definitions": [public_definition(query) for query in life.queries],
+        "steps": steps,
+    }
+
+
+def _query(name="screens", **settings):
+    table = {"oracle": "olh", "noise": "table", "epsilon": 1.0, "pane": "10s", "period": "1d", **settings}
+    if "attributes" not in table:
+        table.setdefault("domain", 64)
+    return parse({"edition": 2, "queries": {name: table}}, "vectors", None)[name]
+
+
+def _daily(days, value=3, definition=0):
+    return [Step(day * DAY + 10, value, definition) for day in days]
+
+
+def _at(day, definition):
+    return Step(day * DAY + 10, 3, definition)
+
+
+def _rounds():
+    """Yield lives whose rounds end."""
+    record = _query(attributes={"x": 12, "y": ["a", "b"]}, solution="smp", renew="1d")
+    two_days, month = _query(renew="2d"), _query(renew="30d")
+    tens = _daily(range(0, 130, 10))
+    yield Life("smp in rounds", [record], _daily(range(6), {"x": 5, "y": "b"}))
+    yield Life("a round is lengthened for ever", [two_days], _daily((0, 1, 2, 3, 4, 5, 50)), 5.0)
+    yield Life("a round is lengthened, then renewed", [two_days], _daily(range(14)), 5.0, 4 * DAY)
+    yield Life("per is as long as renew, for two charges", [month], tens, 4.5, 30 * DAY)
+    yield Life("per is as long as renew, for less than two charges", [month], tens, 4.0, 30 * DAY)
+
+    once = _query(answers="once", renew="1d")
+    fresh = _query(answers="fresh", budget=99.0)
+    fresh_in_rounds = _query(answers="fresh", budget=2.0, renew="3d")
+    every_pane = _query(period="10s", renew="10s", answers="fresh")
+    yield Life("once in rounds that do not fit", [once], _daily(range(5)), 2.5)
+    yield Life("once with per", [once], _daily(range(9)), 2.5, 3 * DAY)
+    yield Life("fresh with per", [fresh], _daily(range(9)), 2.5, 3 * DAY)
+    yield Life("fresh in rounds without per", [fresh_in_rounds], _daily(range(9)), 4.0)
+    yield Life("a listing renews with each answer", [every_pane], [Step(10 * i, 3) for i in range(6)], 3.0)
+
+
+def _listings():
+    """Yield lives whose listings change."""
+    once, life, fresh = (_query(answers=answers) for answers in ("once", "life", "fresh"))
+    kinds = [_at(day, i) for day, i in enumerate((0, 1, 2, 1, 0, 2, 2))]
+    yield Life("once becomes life, then fresh", [once, life, fresh], kinds, 4.5)
+    yield Life("once becomes life without room", [once, life], [_at(0, 0), _at(1, 1), _at(3, 1), _at(4, 0)], 2.0)
+
+    daily = [life, _query(renew="1d"), _query(answers="once", renew="1d")]
+    turns = [_at(day, i) for day, i in enumerate((0, 1, 0, 2, 1, 0, 2, 1, 1))]
+    yield Life("a listing begins and ends to renew", daily, turns, 5.0, 3 * DAY)
+
+    others = [_query("a", answers="fresh"), _query("b"), _query("b", domain=9, noise="each", budget=4.0, renew="5d")]
+    shared = [_at(day, i) for day, i in enumerate((0, 1, 0, 2, 0, 2, 1, 0, 2, 0, 2, 2, 1))]
+    yield Life("queries that share a limit", others, shared, 7.0, 6 * DAY)
+
+
+def _clocks():
+    """Yield lives whose clocks jump, or whose noise comes back after it expired."""
+    jumps = _daily([100, 101, 400, 102, 300, 401, 402, 110, 409, 410, 411, 412])
+    for answers, most in (("life", 5.0), ("fresh", 2.0), ("once", 2.0)):
+        yield Life(f"a clock that jumps, {answers}", [_query(answers=answers, renew="1d")], jumps, most, 10 * DAY)
+
+    queries = [_query(), _query("other"), _query(answers="once")]
+    returns = [_at(0, 0), _at(9, 1), _at(10, 1), _at(12, 0), _at(20, 0), _at(21, 1)]
+    yield Life("noise that expired comes back", queries, returns, 3.0, 10 * DAY)
+    returns = [_at(0, 0), _at(10, 1), _at(12, 2), _at(20, 2), _at(21, 0)]
+    yield Life("noise of a life comes back once", queries, returns, 3.0, 10 * DAY)
+    fresh = [_query(answers="fresh"), _query("other", answers="fresh")]
+    returns = [Step(10, 99), _at(10, 1), _at(11, 0), _at(20, 0), _at(21, 0)]
+    yield Life("a draw without an answer comes back", fresh, returns, 1.0, 10 * DAY)
+
+
+def lives():
+    """Return the lives as JSON, each for two keys."""
+    for cases in (_rounds, _listings, _clocks):
+        for case in cases():
+            yield from (of(replace(case, key=key)) for key in KEYS)
