@@ -12,14 +12,14 @@ from oracles.mechanisms.protocol import Charge
 from oracles.query import Query
 from oracles.query.lifetime import affords
 from producers.client.limits import Limits
-from producers.client.transaction import Noise, Transaction
+from producers.client.transaction import NoiseId, Transaction
 from producers.entropy import Mode
 
 
-class Admission(NamedTuple):
+class AdmittedAnswer(NamedTuple):
     """An answer that the limits allow."""
 
-    noise: Noise
+    noise: NoiseId
     charge: Charge
     """The part of the charge that is not booked yet. It may be of no times."""
     device_time: float
@@ -27,16 +27,16 @@ class Admission(NamedTuple):
     """Whether the answer stays in the last round, because the new one does not fit."""
 
 
-class Refusal(NamedTuple):
+class RefusedAnswer(NamedTuple):
     """An answer that a limit does not allow."""
 
-    noise: Noise
+    noise: NoiseId
     message: str
     by_device: bool
     """Whether `max_epsilon` refuses it, and not the query's budget."""
 
 
-def admit(transaction: Transaction, query: Query, limits: Limits, time_s: float) -> Admission | Refusal:
+def admit(transaction: Transaction, query: Query, limits: Limits, time_s: float) -> AdmittedAnswer | RefusedAnswer:
     """Return how the next answer is charged, or why it is refused."""
     device_time = max(time_s, transaction.newest())
     since = limits.since(device_time)
@@ -45,28 +45,28 @@ def admit(transaction: Transaction, query: Query, limits: Limits, time_s: float)
     unbooked = _rest_of(query.charge, booked)
     is_active = transaction.last_use(noise) > since
     if is_active and not unbooked.times:
-        return Admission(noise, unbooked, device_time)
+        return AdmittedAnswer(noise, unbooked, device_time)
 
     in_round = round_charge(transaction, query, noise.round)
     if unbooked.times and not affords(query.budget, in_round + unbooked.amount):
         name = f"the budget of query {query.name!r}"
-        return Refusal(noise, _text(name, query.budget, in_round, unbooked.amount), by_device=False)
+        return RefusedAnswer(noise, _text(name, query.budget, in_round, unbooked.amount), by_device=False)
 
     # Expired noise comes back with all that it has booked.
     cost = unbooked.amount if is_active else unbooked.amount + booked
     active = transaction.active_charge(since)
     if affords(limits.max_epsilon, active + cost):
-        return Admission(noise, unbooked, device_time)
+        return AdmittedAnswer(noise, unbooked, device_time)
 
     last_noise = noise._replace(round=transaction.last_round(query.digest))
     if query.answers == "life" and _is_usable(transaction, query, last_noise, since):
-        return Admission(last_noise, unbooked._replace(times=0), device_time, lengthened=True)
+        return AdmittedAnswer(last_noise, unbooked._replace(times=0), device_time, lengthened=True)
     stretch = "" if limits.per is None else f" and any {limits.per:,} s"
     name = f"max_epsilon, over all queries of this device{stretch},"
-    return Refusal(noise, _text(name, limits.max_epsilon, active, cost), by_device=True)
+    return RefusedAnswer(noise, _text(name, limits.max_epsilon, active, cost), by_device=True)
 
 
-def book(transaction: Transaction, query: Query, admission: Admission, limits: Limits) -> None:
+def book(transaction: Transaction, query: Query, admission: AdmittedAnswer, limits: Limits) -> None:
     """Store the round, the charge and the use of an admitted answer."""
     noise = admission.noise
     transaction.enter_round(query.digest, noise.round)
@@ -82,15 +82,15 @@ def round_charge(transaction: Transaction, query: Query, start: int) -> Fraction
     return transaction.round_charge(query.name, query.digest, query.record_epsilon, start)
 
 
-def _noise_of(transaction: Transaction, query: Query, time_s: float) -> Noise:
+def _noise_of(transaction: Transaction, query: Query, time_s: float) -> NoiseId:
     """Return the noise of the next answer. A round never goes back, even if the clock does."""
     start = max(query.round(time_s), transaction.last_round(query.digest))
     if query.answers == "fresh":
-        return Noise(query.digest, start, Mode.FRESH, transaction.count_answers(query.digest))
-    return Noise(query.digest, start)
+        return NoiseId(query.digest, start, Mode.FRESH, transaction.count_answers(query.digest))
+    return NoiseId(query.digest, start)
 
 
-def _is_usable(transaction: Transaction, query: Query, noise: Noise, since: float) -> bool:
+def _is_usable(transaction: Transaction, query: Query, noise: NoiseId, since: float) -> bool:
     """Whether answers for life may go on with some noise at no charge."""
     return transaction.last_use(noise) > since and not _rest_of(query.charge, transaction.noise_charge(noise)).times
 

@@ -17,13 +17,13 @@ from oracles.query.groups import number_of
 from oracles.query.lifetime import DEVICE_EPSILON
 from oracles.query.settings import shown
 from oracles.types import Reports
-from producers.client.admission import Admission, Refusal, admit, book
+from producers.client.admission import AdmittedAnswer, RefusedAnswer, admit, book
 from producers.client.ledger import Ledger
 from producers.client.limits import Limits
 from producers.client.renewal import warn_about
 from producers.client.respondents import Respondents
 from producers.client.status import Status, status_of
-from producers.client.transaction import Noise, Transaction
+from producers.client.transaction import NoiseId, Transaction
 from producers.entropy import Keyed, Mode, Purpose
 from producers.errors import BudgetSpent, NotAllowed, NotYet
 from producers.publishers.spool import Spool
@@ -82,10 +82,9 @@ class Client:
 
         with self._ledger.transaction() as transaction:
             admission = self._admit(transaction, clock())
-            is_silent = isinstance(admission, Refusal) and (
-                query.answers != "fresh" or self._status(transaction).remaining > 0
-            )
-        if isinstance(admission, Refusal) and is_silent:
+            remaining = self._status(transaction).remaining
+        # Fresh answers that have spent all may be over, which is no fault of the application.
+        if isinstance(admission, RefusedAnswer) and (query.answers != "fresh" or remaining > 0):
             self._refuse(admission)
 
     def answer(self, value: Answer) -> Reports:
@@ -100,9 +99,9 @@ class Client:
             answer_time = self._clock()
             self._check_period(transaction, answer_time)
             admission = self._admit(transaction, answer_time)
-            if isinstance(admission, Admission):
+            if isinstance(admission, AdmittedAnswer):
                 book(transaction, query, admission, self.limits)
-        if isinstance(admission, Refusal):
+        if isinstance(admission, RefusedAnswer):
             self._refuse(admission)
         if admission.lengthened:
             warn_about(query.name, self.limits, "stays in its last round")
@@ -198,15 +197,15 @@ class Client:
         time_s = self._clock()
         return status_of(transaction, self.query, self.limits, time_s, self._due(transaction, time_s))
 
-    def _admit(self, transaction: Transaction, time_s: float) -> Admission | Refusal:
+    def _admit(self, transaction: Transaction, time_s: float) -> AdmittedAnswer | RefusedAnswer:
         return admit(transaction, self.query, self.limits, time_s)
 
-    def _refuse(self, refusal: Refusal) -> NoReturn:
+    def _refuse(self, refusal: RefusedAnswer) -> NoReturn:
         if refusal.by_device and self.query.renew is not None:
             warn_about(self.query.name, self.limits, "sends nothing")
         raise BudgetSpent(refusal.message)
 
-    def _report(self, positions: tuple[int, ...], noise: Noise) -> bytes:
+    def _report(self, positions: tuple[int, ...], noise: NoiseId) -> bytes:
         """Return the report of a value with some noise."""
         query = self.query
         # A fresh number twice would give the same noise twice, and the difference of two reports would show a change.

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from oracles.query import Query
-from producers.client.admission import Admission, admit, round_charge
+from producers.client.admission import AdmittedAnswer, admit, round_charge
 from producers.client.limits import Limits
 from producers.client.transaction import NEVER, Transaction
 
 
 @dataclass(frozen=True)
-class QueryStatus:
+class QueryCharges:
     """The charges of all definitions with one name, in epsilon."""
 
     name: str
@@ -39,7 +39,7 @@ class Status:
     """The sum of all charges ever, over all queries."""
     lengthened: bool
     """Whether the present round is longer than the query's `renew` says."""
-    queries: tuple[QueryStatus, ...]
+    queries: tuple[QueryCharges, ...]
     """The charges of each query that has any, in the order of the names."""
 
 
@@ -50,7 +50,7 @@ def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: fl
     counted = transaction.charges_by_name(limits.since(max(time_s, transaction.newest())))
     life = transaction.charges_by_name(NEVER)
     total = sum(counted.values(), Fraction())
-    queries = [QueryStatus(name, float(counted.get(name, 0)), float(charge)) for name, charge in life.items()]
+    queries = [QueryCharges(name, float(counted.get(name, 0)), float(charge)) for name, charge in life.items()]
     return Status(
         due=due,
         spent=float(spent),
@@ -59,6 +59,6 @@ def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: fl
         per=limits.per,
         counted=float(total),
         life=float(sum(life.values(), Fraction())),
-        lengthened=isinstance(admission, Admission) and admission.lengthened,
+        lengthened=isinstance(admission, AdmittedAnswer) and admission.lengthened,
         queries=tuple(queries),
     )

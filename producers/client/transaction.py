@@ -20,7 +20,7 @@ NEVER = float("-inf")
 _INSERT = "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-class Noise(NamedTuple):
+class NoiseId(NamedTuple):
     """The noise of an answer. A round is named by its start, in Unix seconds."""
 
     digest: bytes
@@ -61,23 +61,23 @@ class Transaction:
             sums[name] = sums.get(name, Fraction()) + _sum([(epsilon, times)])
         return sums
 
-    def noise_charge(self, noise: Noise) -> Fraction:
+    def noise_charge(self, noise: NoiseId) -> Fraction:
         """Return the charge that some noise has booked."""
         sql = f"SELECT epsilon, times FROM charge WHERE {_condition(noise)}"  # noqa: S608 - constants
         return _sum(self._database.execute(sql, noise._asdict()))
 
-    def last_use(self, noise: Noise) -> float:
+    def last_use(self, noise: NoiseId) -> float:
         """Return the device time of the last answer that used some noise, or -inf if none did."""
         sql = f"SELECT MAX(used) FROM charge WHERE {_condition(noise)}"  # noqa: S608 - constants
         row: tuple[float | None] = self._database.execute(sql, noise._asdict()).fetchone()
         return NEVER if row[0] is None else row[0]
 
-    def use(self, noise: Noise, device_time: float) -> None:
+    def use(self, noise: NoiseId, device_time: float) -> None:
         """Store that an answer used some noise."""
         sql = f"UPDATE charge SET used = :used WHERE {_condition(noise)}"  # noqa: S608 - constants
         self._database.execute(sql, {**noise._asdict(), "used": device_time})
 
-    def add_charge(self, name: str, noise: Noise, charge: Charge, device_time: float) -> None:
+    def add_charge(self, name: str, noise: NoiseId, charge: Charge, device_time: float) -> None:
         """Book a charge of some noise."""
         sql = f"{_INSERT} ON CONFLICT DO UPDATE SET times = times + excluded.times"
         self._database.execute(sql, (name, *noise, charge.epsilon, charge.times, device_time))
@@ -149,7 +149,7 @@ class Transaction:
         return self._database.execute(query, parameters).fetchone()
 
 
-def _condition(noise: Noise) -> str:
+def _condition(noise: NoiseId) -> str:
     """Return the SQL condition of the charges of some noise, with the names of its fields as parameters."""
     if noise.mode == Mode.FRESH:
         # A row may hold several draws, one after the other.

@@ -14,7 +14,7 @@ import pytest
 
 from oracles.mechanisms.protocol import Charge
 from producers.client.ledger import Ledger
-from producers.client.transaction import Noise
+from producers.client.transaction import NoiseId
 from producers.errors import StoreError
 
 DIGEST = b"12345678"
@@ -22,7 +22,7 @@ ONE = Charge(1.0, 1)
 
 
 def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1, used=0.0):
-    transaction.add_charge(name, Noise(digest, start), Charge(epsilon, times), used)
+    transaction.add_charge(name, NoiseId(digest, start), Charge(epsilon, times), used)
 
 
 def test_a_store_refuses_another_key_than_its_own(tmp_path):
@@ -288,10 +288,10 @@ def test_a_store_of_version_1_is_converted_without_its_answers(tmp_path):
 DYING_PROCESS = """
 import os, signal, sys
 from producers.client.ledger import Ledger
-from producers.client.transaction import Noise
+from producers.client.transaction import NoiseId
 from oracles.mechanisms.protocol import Charge
 with Ledger(sys.argv[1]).transaction() as transaction:
-    transaction.add_charge("q", Noise(b"12345678", 0), Charge(1.0, 1), 0.0)
+    transaction.add_charge("q", NoiseId(b"12345678", 0), Charge(1.0, 1), 0.0)
     transaction.store_once_report(b"12345678", 0, b"report" * 10_000)
     os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -8,7 +8,7 @@ import pytest
 from oracles.errors import ParameterError
 from producers import BudgetSpent, Client, Ledger, NotYet, RenewalWarning
 from producers.client import renewal
-from producers.client.transaction import LOST, NEVER, Noise
+from producers.client.transaction import LOST, NEVER, NoiseId
 from producers.entropy import Mode
 from tests.queries import make_query
 
@@ -224,12 +224,12 @@ def test_a_store_of_version_3_is_upgraded_in_place(tmp_path, monkeypatch):
     monkeypatch.setattr("producers.client.schema.time.time", lambda: 9999.0)
     for _ in range(2):
         with Ledger(tmp_path / "store").transaction() as transaction:
-            uses = [transaction.last_use(Noise(b"a" * 8, start)) for start in (100, 200, 300, 400)]
+            uses = [transaction.last_use(NoiseId(b"a" * 8, start)) for start in (100, 200, 300, 400)]
             assert uses == [200.0, 250.0, 250.0, NEVER], "the start of the next round, or the last answer"
-            draws = [transaction.last_use(Noise(b"f" * 8, 0, Mode.FRESH, number)) for number in range(6)]
+            draws = [transaction.last_use(NoiseId(b"f" * 8, 0, Mode.FRESH, number)) for number in range(6)]
             assert draws == [500.0] * 0 + [520.5] * 5 + [NEVER], "round 0 counts from the last answer"
-            assert transaction.noise_charge(Noise(b"f" * 8, 0, Mode.FRESH, 4)) == 2
-            assert transaction.last_use(Noise(b"g" * 8, 0)) == 9999.0, "of the upgrade, without an answer"
+            assert transaction.noise_charge(NoiseId(b"f" * 8, 0, Mode.FRESH, 4)) == 2
+            assert transaction.last_use(NoiseId(b"g" * 8, 0)) == 9999.0, "of the upgrade, without an answer"
             assert transaction.active_charge(NEVER) == 6 + 5 + 1 + 1.5
             assert transaction.active_charge(250.0) == 5 + 1
             assert LOST not in transaction.names()

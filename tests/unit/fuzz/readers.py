@@ -40,7 +40,7 @@ from hubbub.kafka.patches import bounded_batches
 from oracles import frame, query
 from oracles.errors import FrameError, ParameterError, QueryError, ReportError
 from producers.client.ledger import Ledger
-from producers.client.transaction import Noise
+from producers.client.transaction import NoiseId
 from producers.errors import NotAllowed, StoreError
 from producers.gateway.access.tokens import Account, Tokens, short_lived
 from producers.gateway.intake import submission
@@ -167,7 +167,7 @@ def _ledger(path: Path) -> None:
         transaction.round_charge("homepage", digest, 1.0, 0)
         transaction.active_charge(0.0)
         transaction.total_charge()
-        transaction.noise_charge(Noise(digest, 0))
+        transaction.noise_charge(NoiseId(digest, 0))
         transaction.join_expired(digest, 0.0)
         transaction.last_round(digest), transaction.count_answers(digest), transaction.once_report(digest, 0)
         transaction.answer_time("homepage"), transaction.names()
