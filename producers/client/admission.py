@@ -11,7 +11,7 @@ from oracles.mechanisms import chance
 from oracles.mechanisms.protocol import Charge
 from oracles.query import Query
 from oracles.query.lifetime import affords
-from producers.client.limits import Limits
+from producers.client.device_limits import Limits
 from producers.client.transaction import NoiseId, Transaction
 from producers.entropy import Mode
 

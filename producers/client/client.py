@@ -18,8 +18,8 @@ from oracles.query.lifetime import DEVICE_EPSILON
 from oracles.query.settings import shown
 from oracles.types import Reports
 from producers.client.admission import AdmittedAnswer, RefusedAnswer, admit, book
+from producers.client.device_limits import Limits
 from producers.client.ledger import Ledger
-from producers.client.limits import Limits
 from producers.client.renewal import warn_about
 from producers.client.respondents import Respondents
 from producers.client.status import Status, status_of

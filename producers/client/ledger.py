@@ -16,7 +16,7 @@ from pathlib import Path
 from oracles.errors import ParameterError
 from producers.client import clones
 from producers.client.device_key import DeviceKey, make_private
-from producers.client.schema import VERSION, create, upgrade
+from producers.client.store_schema import VERSION, create, upgrade
 from producers.client.transaction import Transaction
 from producers.entropy import KEY_BYTES
 from producers.errors import StoreError

@@ -2,7 +2,7 @@
 
 import warnings
 
-from producers.client.limits import Limits
+from producers.client.device_limits import Limits
 
 warned_names: set[str] = set()
 """The queries that this process has warned about."""

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from oracles.query import Query
 from producers.client.admission import AdmittedAnswer, admit, round_charge
-from producers.client.limits import Limits
+from producers.client.device_limits import Limits
 from producers.client.transaction import NEVER, Transaction
 
 

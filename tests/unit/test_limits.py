@@ -221,7 +221,7 @@ def test_a_store_of_version_3_is_upgraded_in_place(tmp_path, monkeypatch):
         database.executescript(VERSION_3)
     database.close()
     (tmp_path / "store.key").write_bytes(bytes(32))
-    monkeypatch.setattr("producers.client.schema.time.time", lambda: 9999.0)
+    monkeypatch.setattr("producers.client.store_schema.time.time", lambda: 9999.0)
     for _ in range(2):
         with Ledger(tmp_path / "store").transaction() as transaction:
             uses = [transaction.last_use(NoiseId(b"a" * 8, start)) for start in (100, 200, 300, 400)]

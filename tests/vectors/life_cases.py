@@ -10,7 +10,7 @@ from oracles.errors import HubbubError
 from oracles.frame import encode
 from oracles.query import Query, parse
 from producers import Client, Ledger, NotYet, RenewalWarning
-from producers.client.limits import Limits
+from producers.client.device_limits import Limits
 from producers.client.status import status_of
 from producers.gateway.intake.active_definitions import public_definition
 from producers.publishers.frames import pane_of
