@@ -23,7 +23,7 @@ class AdmittedAnswer(NamedTuple):
     charge: Charge
     """The part of the charge that is not booked yet. It may be of no times."""
     device_time: float
-    lengthened: bool = False
+    is_lengthened: bool = False
     """Whether the answer stays in the last round, because the new one does not fit."""
 
 
@@ -41,26 +41,26 @@ def admit(transaction: Transaction, query: Query, limits: Limits, time_s: float)
     device_time = max(time_s, transaction.newest())
     since = limits.since(device_time)
     noise = _noise_of(transaction, query, time_s)
-    booked = transaction.noise_charge(noise)
-    unbooked = _rest_of(query.charge, booked)
+    past_charge = transaction.noise_charge(noise)
+    charge = _rest_of(query.charge, past_charge)
     is_active = transaction.last_use(noise) > since
-    if is_active and not unbooked.times:
-        return AdmittedAnswer(noise, unbooked, device_time)
+    if is_active and not charge.times:
+        return AdmittedAnswer(noise, charge, device_time)
 
     in_round = round_charge(transaction, query, noise.round)
-    if unbooked.times and not affords(query.budget, in_round + unbooked.amount):
+    if charge.times and not affords(query.budget, in_round + charge.amount):
         name = f"the budget of query {query.name!r}"
-        return RefusedAnswer(noise, _text(name, query.budget, in_round, unbooked.amount), by_device=False)
+        return RefusedAnswer(noise, _text(name, query.budget, in_round, charge.amount), by_device=False)
 
     # Expired noise comes back with all that it has booked.
-    cost = unbooked.amount if is_active else unbooked.amount + booked
+    cost = charge.amount if is_active else charge.amount + past_charge
     active = transaction.active_charge(since)
     if affords(limits.max_epsilon, active + cost):
-        return AdmittedAnswer(noise, unbooked, device_time)
+        return AdmittedAnswer(noise, charge, device_time)
 
     last_noise = noise._replace(round=transaction.last_round(query.digest))
     if query.answers == "life" and _is_usable(transaction, query, last_noise, since):
-        return AdmittedAnswer(last_noise, unbooked._replace(times=0), device_time, lengthened=True)
+        return AdmittedAnswer(last_noise, charge._replace(times=0), device_time, is_lengthened=True)
     stretch = "" if limits.per is None else f" and any {limits.per:,} s"
     name = f"max_epsilon, over all queries of this device{stretch},"
     return RefusedAnswer(noise, _text(name, limits.max_epsilon, active, cost), by_device=True)
@@ -95,13 +95,13 @@ def _is_usable(transaction: Transaction, query: Query, noise: NoiseId, since: fl
     return transaction.last_use(noise) > since and not _rest_of(query.charge, transaction.noise_charge(noise)).times
 
 
-def _rest_of(total: Charge, booked: Fraction) -> Charge:
+def _rest_of(total: Charge, past_charge: Fraction) -> Charge:
     """Return the part of a charge that is not booked yet."""
-    unbooked = max(total.amount - booked, Fraction())
-    times = unbooked / Fraction(total.epsilon)
+    charge = max(total.amount - past_charge, Fraction())
+    times = charge / Fraction(total.epsilon)
     # Rounded up, since a charge that is too low would leave room for an answer too many.
-    return Charge(total.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(unbooked), 1)
+    return Charge(total.epsilon, int(times)) if times.denominator == 1 else Charge(chance.up(charge), 1)
 
 
-def _text(name: str, limit: float, charged: Fraction, cost: Fraction) -> str:
-    return f"{name} is {limit:g}: {float(charged):g} is spent, and the next answer costs {float(cost):g}"
+def _text(name: str, limit: float, present: Fraction, cost: Fraction) -> str:
+    return f"{name} is {limit:g}: {float(present):g} is spent, and the next answer costs {float(cost):g}"

@@ -103,7 +103,7 @@ class Client:
                 book(transaction, query, admission, self.limits)
         if isinstance(admission, RefusedAnswer):
             self._refuse(admission)
-        if admission.lengthened:
+        if admission.is_lengthened:
             warn_about(query.name, self.limits, "stays in its last round")
 
         # Outside of a transaction, since a report may take long and other processes wait for the store.

@@ -46,19 +46,19 @@ class Status:
 def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: float, due: float) -> Status:
     """Return the charges of a device and of one query at a time."""
     admission = admit(transaction, query, limits, time_s)
-    spent = round_charge(transaction, query, admission.noise.round)
-    counted = transaction.charges_by_name(limits.since(max(time_s, transaction.newest())))
+    in_round = round_charge(transaction, query, admission.noise.round)
+    active = transaction.charges_by_name(limits.since(max(time_s, transaction.newest())))
     life = transaction.charges_by_name(NEVER)
-    total = sum(counted.values(), Fraction())
-    queries = [QueryCharges(name, float(counted.get(name, 0)), float(charge)) for name, charge in life.items()]
+    total = sum(active.values(), Fraction())
+    queries = [QueryCharges(name, float(active.get(name, 0)), float(charge)) for name, charge in life.items()]
     return Status(
         due=due,
-        spent=float(spent),
-        remaining=max(0.0, float(min(query.budget - spent, limits.max_epsilon - total))),
+        spent=float(in_round),
+        remaining=max(0.0, float(min(query.budget - in_round, limits.max_epsilon - total))),
         max_epsilon=limits.max_epsilon,
         per=limits.per,
         counted=float(total),
         life=float(sum(life.values(), Fraction())),
-        lengthened=isinstance(admission, AdmittedAnswer) and admission.lengthened,
+        lengthened=isinstance(admission, AdmittedAnswer) and admission.is_lengthened,
         queries=tuple(queries),
     )

@@ -93,8 +93,8 @@ class Transaction:
         groups = f"SELECT {columns} FROM charge WHERE {condition} GROUP BY name, mode, epsilon HAVING COUNT(*) > 1"  # noqa: S608 - constants
         for row in self._database.execute(groups, parameters).fetchall():
             name, _, _, mode, _, epsilon, _, _ = row
-            joined = f"DELETE FROM charge WHERE {condition} AND name = ? AND mode = ? AND epsilon = ?"  # noqa: S608 - constants
-            self._database.execute(joined, (*parameters, name, mode, epsilon))
+            expired_rows = f"DELETE FROM charge WHERE {condition} AND name = ? AND mode = ? AND epsilon = ?"  # noqa: S608 - constants
+            self._database.execute(expired_rows, (*parameters, name, mode, epsilon))
             self._database.execute(_INSERT, row)
 
     def last_round(self, digest: bytes) -> int:
