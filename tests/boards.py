@@ -163,7 +163,9 @@ class GroupCrowd(Crowd):
             tally = oracle.zeros()
             oracle.add(tally, oracle.perturb(self.answers_of(group, clients), self.rng))
             # Group 0 has its numbers in the snapshot itself. Every other group has three numbers after its cells.
-            parts += [tally] if group == 0 else [tally, [clients, 0, 0]]
+            parts.append(tally)
+            if group:
+                parts.append([clients, 0, 0])
         assert len(parts[0]) == cells
         self.snapshots.append(Snapshot(sum(self.clients_by_group), 0, 0, 0, np.concatenate(parts)))
         end = self.start + PANE * (pane + 1)

@@ -113,10 +113,12 @@ class Worker:
             tally = self.tallies[pane]
             if random.random() < 0.5:
                 tally.advance(self.next_offset, self.clock)
-            while segment := tally.next_segment():
-                ids.append(
-                    (("ids", self.gate.partition, *pane, segment[0].offset, segment[-1].offset), encode_ids(segment))
-                )
+            # The ids go before the tally. If the worker dies in between, recovery drops those beyond the tally.
+            segment = tally.next_segment()
+            while segment:
+                key = ("ids", self.gate.partition, *pane, segment[0].offset, segment[-1].offset)
+                ids.append((key, encode_ids(segment)))
+                segment = tally.next_segment()
             if pane in closing and random.random() < 0.5:
                 tally.close()
             tallies.append((("tally", self.gate.partition, *pane), encode_tally(tally)))

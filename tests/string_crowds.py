@@ -50,7 +50,9 @@ class StringCrowd:
 
     def next(self):
         """Return the records, maps and alerts of the next hour, and those of its last pane, as messages."""
-        shares = {**SHARES, **({NEW: 0.08} if self.hour >= self.new_from else {})}
+        shares = dict(SHARES)
+        if self.hour >= self.new_from:
+            shares[NEW] = 0.08
         end = self.start + HOUR * (self.hour + 1)
         self.hour += 1
         messages = []

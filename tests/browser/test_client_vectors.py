@@ -30,10 +30,10 @@ def client():
 def cases():
     """Return a lower bound of the number of vectors, from the files alone."""
     reports = VECTORS["reports"]
-    groups = reports["oracles"] + [each for each in reports["solutions"] if each["solution"] != "rsfd"]
+    groups = reports["oracles"] + [group for group in reports["solutions"] if group["solution"] != "rsfd"]
     groups += VECTORS["keyed"]["answers"] + VECTORS["tables"]["answers"] + VECTORS["tables"]["laws"]
-    lives = sum(len(each["steps"]) for each in VECTORS["histories"])
-    texts = sum(len(each["texts"]) + len(each["reports"]) for each in VECTORS["strings"]["definitions"])
+    lives = sum(len(group["steps"]) for group in VECTORS["histories"])
+    texts = sum(len(group["texts"]) + len(group["reports"]) for group in VECTORS["strings"]["definitions"])
     return sum(len(group["cases"]) for group in groups) + lives + texts + len(VECTORS["definitions"]["refused"])
 
 
@@ -74,7 +74,7 @@ def test_chromium_makes_every_report(page, record_property):
 
 @pytest.mark.parametrize("name", ["a table", "hr at 2^k values", "a table of grr"])
 def test_the_time_of_an_answer_is_printed(page, name, record_property):
-    [case] = [each for each in VECTORS["definitions"]["good"] if each["name"] == name]
+    [case] = [group for group in VECTORS["definitions"]["good"] if group["name"] == name]
     about = [case["definition"], case["values"][0]["value"]]
     times = page.evaluate("about => ready.then(({ pace }) => pace(...about))", about)
     law = case["definition"]["oracle"]

@@ -59,9 +59,11 @@ def rules(name):
 def until(condition, event, seconds=PATIENCE):
     """Wait until the condition is true, and return its value."""
     end = time.monotonic() + seconds
-    while not (result := condition()):
+    result = condition()
+    while not result:
         assert time.monotonic() < end, f"this did not happen within {seconds} s: {event}"
         time.sleep(0.2)
+        result = condition()
     return result
 
 

@@ -106,6 +106,7 @@ def test_every_document_fits_the_schema_of_kubernetes(name, version):
 
 def test_a_wrong_document_does_not_fit_the_schema():
     wrong_document = json.loads(json.dumps(of_kind("minimal", "Deployment")["worker"]))
+    # A key that Kubernetes would drop in silence.
     wrong_document["spec"]["replica"] = 2
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(wrong_document, VERSIONS[0], strict=True)
@@ -191,6 +192,7 @@ def test_schema_and_table_match_the_comments(tmp_path):
     for file in ("values.schema.json", "README.md"):
         assert (tmp_path / "helm" / "hubbub" / file).read_text() == (CHART / file).read_text(), "run `make chart`"
     values = tmp_path / "helm" / "hubbub" / "values.yaml"
+    # A value without a comment has no line in the table, so nobody would know of it.
     values.write_text(values.read_text() + "unsaid: 1\n")
     process = subprocess.run(
         [sys.executable, tmp_path / "helm" / "values.py"], capture_output=True, text=True, check=False
@@ -242,6 +244,7 @@ def mounted_files(name, spec, container, secrets):
         volume = next(volume for volume in spec["volumes"] if volume["name"] == mount["name"])
         if "configMap" in volume:
             data = maps.get(volume["configMap"]["name"].removeprefix("crowd-hubbub-"), {}).get("data")
+            # Without queries of its own, an example mounts a map that the operator makes.
             data = data or {"hubbub.toml": (ROOT / "deploy" / "hubbub.toml").read_text()}
             files |= {f"{mount['mountPath']}/{file}": content.encode() for file, content in data.items()}
         sources = [volume["secret"]] if "secret" in volume else []
@@ -260,6 +263,7 @@ def value_of(variable):
 
 def containers():
     """Yield each container of the examples once. Skip containers with equal commands and environments."""
+    # Starting a command takes a second, and most examples have equal containers.
     distinct = set()
     for name in EXAMPLES:
         for component, pod in pods(name).items():

@@ -383,7 +383,8 @@ def main():
     options = parser.parse_args()
     brokers = {"tansu": Tansu, "kafka": Cluster, "three": lambda: Cluster(3)}[options.broker]
     kinds = FAULTS | {"tansu": {}, "kafka": SILENCE, "three": SILENCE | BROKER_FAULTS}[options.broker]
-    kinds |= NAME_FAULTS if options.named else {}
+    if options.named:
+        kinds |= NAME_FAULTS
     print(f"seed {options.seed}", flush=True)
     with brokers() as cluster:
         verdict = campaign(

@@ -40,8 +40,10 @@ def rest(connection):
     """Return the bytes that arrive until the other side closes."""
     received_bytes = b""
     try:
-        while data := connection.recv(1 << 16):
+        data = connection.recv(1 << 16)
+        while data:
             received_bytes += data
+            data = connection.recv(1 << 16)
     except ConnectionResetError:
         pass
     return received_bytes

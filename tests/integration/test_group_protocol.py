@@ -39,18 +39,22 @@ class Relay(Cluster):
         keys = {}
 
         async def requests():
-            while size := await client.read(4):
+            size = await client.read(4)
+            while size:
                 body = await client.readexactly(int.from_bytes(size, "big"))
                 key, _, number = struct.unpack_from(">hhi", body)
                 keys[number] = key
                 ask.write(size + body)
+                size = await client.read(4)
 
         async def answers():
-            while size := await broker.read(4):
+            size = await broker.read(4)
+            while size:
                 body = bytearray(await broker.readexactly(int.from_bytes(size, "big")))
                 (number,) = struct.unpack_from(">i", body)
                 body = self.change(keys.pop(number), body)
                 answer.write(len(body).to_bytes(4, "big") + body)
+                size = await broker.read(4)
 
         try:
             await asyncio.wait([asyncio.ensure_future(requests()), asyncio.ensure_future(answers())],

@@ -59,7 +59,8 @@ def test_reports_deleted_while_no_worker_ran_are_logged_and_counting_goes_on(on_
     later = int(time.time()) + 5  # a pane after the deleted reports
     until(lambda: time.time() > later)
     place.send((0, place.frame("page", [2], later)))
-    by_end = until(lambda: (by_end := flags(place)) and later + 1 in by_end and by_end)
+    until(lambda: later + 1 in flags(place))
+    by_end = flags(place)
     assert by_end == {pane + 1: ["incomplete"], later + 1: []}
 
 

@@ -47,6 +47,7 @@ def numbers(count, first=0):
 
 async def create(where, **settings):
     """Create only the topic of reports, with settings that keep records of the past."""
+    # The reports have a pane of 2023, and Kafka would delete records of that age.
     settings = {"retention.ms": "-1"} | settings
     async with started(AIOKafkaAdminClient(**client_arguments(where)), where) as admin:
         await admin.create_topics([NewTopic(where.topic("reports"), PARTITIONS, 1, topic_configs=settings)])
@@ -75,6 +76,7 @@ def contents(records):
     frames = {}
     for record in records:
         frame = decode(record.value)
+        # Workers drop a second frame of an id, so another content would be lost.
         assert frames.setdefault(frame.id, record.value) == record.value
         assert record.partition == partition_of(frame.id, PARTITIONS)
     lists = [decode(value).reports.copy().view("<u2").ravel().tolist() for value in frames.values()]
@@ -182,6 +184,7 @@ def test_a_publisher_waits_for_a_silent_broker_in_bounded_memory(broker, monkeyp
 
             with frozen(broker):
                 putting = asyncio.create_task(put_all())
+                # Only a full buffer makes the next `put` wait.
                 await until(lambda: size_of(publisher) > memory - 2 * COST)
                 await asyncio.sleep(3)  # longer than a request may take, and a batch live
                 assert not putting.done()

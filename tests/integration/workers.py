@@ -56,6 +56,7 @@ def environment(kafka, queries):
         "HUBBUB_QUERIES": str(queries),
         "HUBBUB_EMBEDDED": str(int(kafka.embedded)),
         "HUBBUB_PORT": "0",
+        # Several workers share two cores, and threads of the linear algebra would only wait for one another.
         "OPENBLAS_NUM_THREADS": "1",
     }
 
@@ -143,6 +144,7 @@ class Worker:
 
     def end(self):
         if self.process.poll() is None:
+            # A stopped process does not end on SIGTERM, and a test may have left it so.
             self.signal(signal.SIGCONT)
             self.kill()
 
@@ -214,7 +216,9 @@ class Place:
         """Return the verdict once every window of the reports up to this pane, or up to now, has its final."""
         longest = max(window.size for window in chain.from_iterable(query.windows for query in self.queries.values()))
         lateness = max(query.lateness for query in self.queries.values())
+        # A final exists only after its window and the lateness, so no earlier look can tell a missing one.
         time.sleep(max(0.0, (pane or self.sent_at) + longest + lateness + 0.5 - time.time()))
+        # What must be there now. Reports that come meanwhile may add finals, which are right too.
         least = self.expected(**gate)
         until(lambda: least.keys() <= self.published().keys())
         return judge(self.published(), least, self.expected(**gate))

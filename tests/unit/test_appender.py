@@ -115,7 +115,8 @@ def test_frames_that_find_no_room_share_the_next_batch():
         queue = Queue(limit=1000)
         tasks = [await queue.append(frame(number, size=400)) for number in range(8)]
         batches = []
-        while batch := queue.take().get(0):
+        batch = queue.take().get(0)
+        while batch:
             batches.append(numbers(batch))
             batch.done(0, LOGGED)
             await turns()

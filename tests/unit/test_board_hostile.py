@@ -61,7 +61,12 @@ def corpus():
 
 def paths(node, at=()):
     """Yield the paths of all members and items of a message."""
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    items = ()
+    if isinstance(node, dict):
+        items = node.items()
+    elif isinstance(node, list):
+        items = enumerate(node)
+
     for key, inner in items:
         yield (*at, key)
         yield from paths(inner, (*at, key))
@@ -90,8 +95,10 @@ def corrupt(value, rng):
 def answers(store):
     """Check that every route answers or refuses with a reason."""
     for route in ROUTES:
-        for name in store.names if route.of_query else [""]:
-            pairs = [("value", "a,b")] if route.name == "history" else [("name", "fun")] if route.name == "set" else []
+        names = store.names if route.of_query else [""]
+        # A history needs a value and a set its name. All other routes have defaults.
+        pairs = {"history": [("value", "a,b")], "set": [("name", "fun")]}.get(route.name, [])
+        for name in names:
             for format_ in ("json", "csv"):
                 try:
                     answer = route.answer.of(store, Parameters(pairs, route.all_parameters), name)

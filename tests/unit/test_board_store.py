@@ -72,6 +72,7 @@ def ask(board, question, *names, **parameters):
     reply = orjson.loads(
         Reply.json(route.answer.of(board, Parameters(pairs, route.all_parameters), *(names or [""]))).body
     )
+    # The schemas refer to one another by their place in the API's description.
     schema = {"$ref": f"#/components/schemas/{question}", "components": {"schemas": SCHEMAS}}
     Draft202012Validator(schema).validate(reply)
     return reply
@@ -100,6 +101,7 @@ def full_board(crowd):
 
 def test_the_order_of_partitions_does_not_matter(crowd, full_board):
     messages = list(crowd.messages)
+    # Topics have no common order, so a board may read an alert before the record that it is about.
     random.Random(1).shuffle(messages)
     other_board = store(messages)
     for question, names, parameters in (
@@ -203,6 +205,7 @@ def test_a_provisional_record_stays_until_its_window_is_final(crowd):
         final = [message for message in early_crowd.next() if message[0] == "estimates"]
     feed(board, *final[0])
     assert ask(board, "estimate", "homepage", provisional="true")["final"]
+    # Topics keep provisional records until their deletion, which a reader may see later.
     feed(board, *crowd.messages[-1])
     assert ask(board, "estimate", "homepage", provisional="true")["final"], "a provisional record came late"
 
@@ -320,6 +323,7 @@ def test_a_query_that_shows_nothing_yet_says_why(crowd):
 
 def test_a_window_that_repeats_earlier_values_is_withheld(crowd):
     first_final, second = finals_of_first_window(crowd)[:2]
+    # Records of version 2 repeated the values of the window before.
     record = orjson.loads(second[2]) | {"version": 2, "held_since": START + PANE}
     record["quality"]["flags"] = ["held"]
     board = store([first_final, ("estimates", second[1], orjson.dumps(record))])

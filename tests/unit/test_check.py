@@ -43,6 +43,7 @@ def write(folder, body, name="hubbub.toml"):
 def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
     query = read(f'domain = 9\nepsilon = 1\npane = "{pane}"\nlateness = "{lateness}"\nskew = "{skew}"')
     assert check_text.open_panes(query) == panes
+    # By counting: all panes whose reports may come at a moment, in any position of the clock within a pane.
     maximum = max(
         sum(start <= clock + query.skew and clock <= start + query.pane + query.lateness for start in range(0, 900, 10))
         for clock in range(300, 330)

@@ -71,7 +71,11 @@ def test_a_pane_is_closed_exactly_when_its_reports_are_late(q, clock):
 @given(queries, st.integers(10**6, 2 * 10**12), st.integers(-20, 20))
 def test_worker_gateway_and_simulator_judge_alike(q, clock, ahead):
     pane = clock // 1000 // q.query.pane * q.query.pane + ahead * q.query.pane
-    reason = "late" if q.is_late(pane, clock) else "future" if q.is_future(pane, clock) else None
+    reason = None
+    if q.is_late(pane, clock):
+        reason = "late"
+    elif q.is_future(pane, clock):
+        reason = "future"
     refusal = untimely(q, pane, clock)
     assert (refusal and refusal[0]) == q.untimely(pane, clock) == reason
     assert in_time(q.query, pane, clock) == (reason is None)

@@ -74,8 +74,12 @@ def crowd(random, partition, partitions, count):
         if random.random() < odd:
             data = data[: random.randint(0, len(data))]
         records.append((offset, now, data))
-        offset += 1 if random.random() > odd else 3
-        now += random.choice([0, 0, 0, 1, 30]) if random.random() > odd / 4 else random.choice([-2_000, 5_000, 40_000])
+        # A gap is what compaction leaves, and a jump what a broker with another clock writes.
+        step = 1 if random.random() > odd else 3
+        is_usual = random.random() > odd / 4
+        seconds = random.choice([0, 0, 0, 1, 30]) if is_usual else random.choice([-2_000, 5_000, 40_000])
+        offset += step
+        now += seconds
     return records
 
 
@@ -129,8 +133,12 @@ def batch_of(random, base, count, moment):
         )
     data = bytearray(builder.build())
     data[:8] = base.to_bytes(8, "big")
-    data[22] |= 0 if 0.36 < odd < 0.4 else 8  # the log's own time
-    data[22] |= 0x20 if 0.4 < odd < 0.43 else 0x40 if 0.43 < odd < 0.45 else 0
+    if not 0.36 < odd < 0.4:
+        data[22] |= 8  # the log's own time
+    if 0.4 < odd < 0.43:
+        data[22] |= 0x20
+    elif 0.43 < odd < 0.45:
+        data[22] |= 0x40
     data[35:43] = (moment if odd < 0.98 else -1).to_bytes(8, "big", signed=True)
     if 0.45 < odd < 0.5:  # its last records are compacted away, or were never there
         data[57:61] = max(0, count - random.randint(0, 2)).to_bytes(4, "big")
@@ -153,7 +161,9 @@ def read(kernels, data, offset, room):
             for piece in reader:
                 if isinstance(piece, RecordColumns):
                     columns += len(piece)
-                result += piece.records() if isinstance(piece, RecordColumns) else [piece]
+                    result += piece.records()
+                else:
+                    result.append(piece)
         except CorruptRecordException as error:
             result.append(str(error))
         return result, reader.next_fetch_offset, columns

@@ -212,7 +212,8 @@ def test_nothing_smaller_than_the_crowd_follows_from_records_of_groups(plain, io
     for position, (without, within) in enumerate(zip(*numbers, strict=True)):
         parts = [crowd_of(query, n, rng) for n in (without, within)]
         counts = np.concatenate([parts[0].counts, parts[1].counts, [within, 0, 0]])
-        panes |= {PANE * position: Snapshot(without + within, 0, 0, 0, counts)} if without + within else {}
+        if without + within:
+            panes[PANE * position] = Snapshot(without + within, 0, 0, 0, counts)
     labels, nothing, by_window, rows = ["(none)", "ios"], (0.0,) * count, {}, set()
     records = [record for _, record in published(Versions.of(query), panes, kills) if record["values"]]
     for record in (record for record in records if record["group"]):

@@ -65,13 +65,13 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
         states = here[-1].decision.states
 
     async def run():
-        with closing(EstimatorPool()) as beside:
+        with closing(EstimatorPool()) as pool:
             results, states = [], {}
             for number in range(0, len(finals), 3):
                 questions = [Question(*final, with_findings=True) for final in finals[number : number + 3]]
                 if number:
-                    os.kill(beside._most._process.pid, signal.SIGKILL)
-                results += await made(beside, ONE, *questions, states=states)
+                    os.kill(pool._most._process.pid, signal.SIGKILL)
+                results += await made(pool, ONE, *questions, states=states)
                 states = {ONE.windows[0]: results[-1].states}
             for result, own_result in zip(results, here, strict=True):
                 window = own_result.window
@@ -80,7 +80,7 @@ def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
                 assert result.states == own_result.decision.states
                 assert result.metrics == final_metrics(own_result)
                 assert len(result.findings) == 1
-            [provisional] = await made(beside, ONE, Question(*finals[0], through=5))
+            [provisional] = await made(pool, ONE, Question(*finals[0], through=5))
             assert provisional.records == window_result(ONE, *finals[0], through=5).window.records
 
     asyncio.run(run())
@@ -98,14 +98,14 @@ def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer(
         states = here[-1].decision.states
 
     async def run():
-        with closing(EstimatorPool()) as beside:
+        with closing(EstimatorPool()) as pool:
             task = EstimateTask(query, [Question(*final) for final in finals], {})
-            beside.ask(task)
+            pool.ask(task)
             results = []
             async for batch in task.answers():
                 results += batch
                 if len(results) < TIMES - 2 and len(results) % 2:
-                    os.kill(beside._most._process.pid, signal.SIGKILL)
+                    os.kill(pool._most._process.pid, signal.SIGKILL)
             expected = [(result.window.records, result.decision.states) for result in here]
             assert [(answer.records, answer.states) for answer in results] == expected
 
@@ -117,16 +117,16 @@ def test_a_withdrawn_request_ends_after_the_window_at_work_and_the_next_one_is_a
     questions = [Question(*final) for final in windows(query, 60)]
 
     async def run():
-        with closing(EstimatorPool()) as beside:
+        with closing(EstimatorPool()) as pool:
             tasks = [EstimateTask(query, questions, {}) for _ in range(3)]
             for task in tasks:
-                beside.ask(task)
+                pool.ask(task)
             first = await anext(tasks[0].answers())
-            beside.withdraw()
+            pool.withdraw()
             rest = [answer for task in tasks async for batch in task.answers() for answer in batch]
             assert len(first) + len(rest) < 60
             assert all(task.completion.done() for task in tasks)
-            assert len(await made(beside, query, *questions[:2])) == 2
+            assert len(await made(pool, query, *questions[:2])) == 2
 
     asyncio.run(run())
 
@@ -158,25 +158,25 @@ def test_a_question_carries_every_kind_of_query(table):
 
 def test_it_starts_at_the_first_question_and_a_large_one_only_for_large_queries():
     async def run():
-        with closing(EstimatorPool()) as beside:
-            assert beside._most._process is None
+        with closing(EstimatorPool()) as pool:
+            assert pool._most._process is None
             span, total, reasons = next(windows(ONE, 1))
-            await made(beside, ONE, Question(span, total, reasons))
-            assert beside._most._process is not None
-            assert beside._large._process is None
+            await made(pool, ONE, Question(span, total, reasons))
+            assert pool._most._process is not None
+            assert pool._large._process is None
 
     asyncio.run(run())
 
 
 def test_it_runs_before_the_first_window_closes():
     async def run():
-        with closing(EstimatorPool()) as beside:
-            beside.start([ONE, ONE])
-            process = beside._most._writer.submit(lambda: beside._most._process).result()
+        with closing(EstimatorPool()) as pool:
+            pool.start([ONE, ONE])
+            process = pool._most._writer.submit(lambda: pool._most._process).result()
             assert process is not None
-            await made(beside, ONE, Question(*next(windows(ONE, 1))))
-            assert beside._most._process is process
-            assert beside._large._process is None
+            await made(pool, ONE, Question(*next(windows(ONE, 1))))
+            assert pool._most._process is process
+            assert pool._large._process is None
 
     asyncio.run(run())
 
@@ -185,9 +185,9 @@ def test_a_question_that_always_kills_it_stops_the_worker_with_a_message(monkeyp
     monkeypatch.setattr(estimator.sys, "executable", "/bin/true")
 
     async def run():
-        with closing(EstimatorPool()) as beside:
+        with closing(EstimatorPool()) as pool:
             with pytest.raises(EstimatorEnded, match="ended 3 times over a record of q") as error:
-                await made(beside, ONE, Question(*next(windows(ONE, 1))))
+                await made(pool, ONE, Question(*next(windows(ONE, 1))))
             assert error.value.exit_code == 1
 
     asyncio.run(run())
@@ -195,11 +195,11 @@ def test_a_question_that_always_kills_it_stops_the_worker_with_a_message(monkeyp
 
 def test_an_error_in_the_process_is_raised_here():
     async def run():
-        with closing(EstimatorPool()) as beside:
+        with closing(EstimatorPool()) as pool:
             span, total, _ = next(windows(ONE, 1))
             with pytest.raises(AttributeError, match="NoneType"):
-                await made(beside, ONE, Question(span, None))
-            await made(beside, ONE, Question(span, total))
+                await made(pool, ONE, Question(span, None))
+            await made(pool, ONE, Question(span, total))
 
     asyncio.run(run())
 
@@ -239,16 +239,16 @@ def test_an_estimator_that_hangs_is_noticed(monkeypatch):
     monkeypatch.setattr(estimator, "PATIENCE", 0.0)
 
     async def run():
-        with closing(EstimatorPool()) as beside:
+        with closing(EstimatorPool()) as pool:
             span, total, reasons = next(windows(ONE, 1))
-            await made(beside, ONE, Question(span, total, reasons))
-            assert not beside.is_stuck
-            os.kill(beside._most._process.pid, signal.SIGSTOP)
-            task = asyncio.create_task(made(beside, ONE, Question(span, total)))
-            while not beside.is_stuck:  # noqa: ASYNC110 - what is waited for has no event
+            await made(pool, ONE, Question(span, total, reasons))
+            assert not pool.is_stuck
+            os.kill(pool._most._process.pid, signal.SIGSTOP)
+            task = asyncio.create_task(made(pool, ONE, Question(span, total)))
+            while not pool.is_stuck:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.01)
-            os.kill(beside._most._process.pid, signal.SIGCONT)
+            os.kill(pool._most._process.pid, signal.SIGCONT)
             await task
-            assert not beside.is_stuck
+            assert not pool.is_stuck
 
     asyncio.run(run())

@@ -83,7 +83,8 @@ def test_the_logs_have_all_kinds_of_records():
             clock = None
             for _, timestamp, data in records:
                 outcome, clock = gate.admit(data, timestamp, clock)
-                reasons |= {outcome.reason} if isinstance(outcome, Refusal) else set()
+                if isinstance(outcome, Refusal):
+                    reasons.add(outcome.reason)
         for total in fold(log, VERSIONS.values(), limit=LIMIT).values():
             counts.update(n=total.n, implausible=total.implausible, duplicates=total.duplicates, overflow=total.flags)
     assert reasons == set(Reason) - {Reason.DUPLICATE}

@@ -122,8 +122,11 @@ def test_the_records_of_a_group_are_those_of_a_query_of_its_own(kind):
 def key_of(query, kind, end, group=None, attribute=None):
     size = {"tumbling": "10|10", "hopping": "60|10", "all": "0|0"}[kind]
     parts = [f"site|{query.digest.hex()}|{kind}|{size}|{end}"]
-    parts += [] if group is None else [f"g:platform={group}"]
-    return "|".join([*parts, *([] if attribute is None else [f"a:{attribute}"])])
+    if group is not None:
+        parts.append(f"g:platform={group}")
+    if attribute is not None:
+        parts.append(f"a:{attribute}")
+    return "|".join(parts)
 
 
 @pytest.mark.parametrize("kind", ["values", "numbers", "smp", "spl"])

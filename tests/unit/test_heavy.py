@@ -74,11 +74,11 @@ CASES = {
 def test_a_window_decides_a_wrong_value_as_rarely_as_stated(name, size, n, runs, case):
     o = oracle(name, epsilon=1.0, size=size)
     own, threshold, maximum = CASES[case](size, n)
-    wrong = 0
+    wrong_runs = 0
     for estimate in windows(o, own, runs, seeded(name, size, case)):
         decided = Evidence(estimate, threshold, FAMILY_ERROR).decided
-        wrong += (own[decided] <= maximum).any()
-    assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+        wrong_runs += (own[decided] <= maximum).any()
+    assert wrong_runs <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
 
 
 @pytest.mark.long
@@ -89,10 +89,10 @@ def test_a_window_decides_a_wrong_value_as_rarely_as_stated_over_many_windows(na
     o = oracle(name, epsilon=epsilon, size=256)
     own, threshold, maximum = CASES[case](256, 2_000)
     runs = 4_000
-    wrong = 0
+    wrong_runs = 0
     for estimate in windows(o, own, runs, seeded(name, epsilon, case)):
-        wrong += (own[Evidence(estimate, threshold, FAMILY_ERROR).decided] <= maximum).any()
-    assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+        wrong_runs += (own[Evidence(estimate, threshold, FAMILY_ERROR).decided] <= maximum).any()
+    assert wrong_runs <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
 
 
 def test_the_family_error_is_used_up():
@@ -112,12 +112,12 @@ def test_repeated_reports_add_no_certainty():
     o = oracle("olh", epsilon=1.0, size=256)
     true_counts = at_the_threshold(256, 2_000, 2_000)
     runs = 400
-    wrong = naive = 0
+    wrong_runs = naive = 0
     for e in windows(o, true_counts, runs, seeded("repeated")):
         with_repeats = Estimate(e.shares, 20_000, o, n_independent=2_000)
-        wrong += len(Evidence(with_repeats).decided) > 1
+        wrong_runs += len(Evidence(with_repeats).decided) > 1
         naive += len(Evidence(replace(with_repeats, n_independent=20_000)).decided) > 1
-    assert wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+    assert wrong_runs <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
     # Without the number of independent reports, noise alone would prove values in most windows.
     assert naive > runs / 2
 
@@ -127,12 +127,12 @@ def test_attributes_of_a_sample_decide_as_rarely_as_stated():
     m = multi("smp", sizes=[20, 4], epsilon=4.0, oracle="grr")
     runs, n, rng = 800, 2_000, seeded("smp")
     values = np.column_stack([np.minimum(np.arange(n) // (n // 50), 19), np.zeros(n, int)])
-    wrong = 0
+    wrong_runs = 0
     for _ in range(runs):
         state = m.zeros()
         m.add(state, m.perturb(values, rng))
-        wrong += (Evidence(m.estimate(state, n)[0], 0.02).decided < 19).any()
-    assert 0 < wrong <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
+        wrong_runs += (Evidence(m.estimate(state, n)[0], 0.02).decided < 19).any()
+    assert 0 < wrong_runs <= stats.binom.ppf(1 - FALSE_ALARM, runs, FAMILY_ERROR)
 
 
 class Exact:
@@ -302,12 +302,12 @@ def test_a_list_of_sparse_counts_names_no_false_value_more_often_than_stated():
     o, rng, runs = oracle("grr", epsilon=8.0, size=300), seeded("sparse"), 200
     true_counts = np.zeros(300, int)
     true_counts[0] = 300
-    wrong = {"decided": 0, "paper": 0}
+    wrong_runs = {"decided": 0, "paper": 0}
     for e in windows(o, true_counts, runs, rng):
-        for rule in wrong:
-            wrong[rule] += bool((heavy_hitters(e, rule=rule).positions != 0).any())
-    assert wrong["decided"] <= stats.binom.ppf(1 - FALSE_ALARM, runs, 0.05)
-    assert wrong["paper"] > runs / 2
+        for rule in wrong_runs:
+            wrong_runs[rule] += bool((heavy_hitters(e, rule=rule).positions != 0).any())
+    assert wrong_runs["decided"] <= stats.binom.ppf(1 - FALSE_ALARM, runs, 0.05)
+    assert wrong_runs["paper"] > runs / 2
 
 
 def grr(counts, n=None, **options):

@@ -56,7 +56,8 @@ class MortalOutbox(Sent):
             future.set_result(None)
             if topic == "snapshots":
                 self.topic.pop(key, None)
-                self.topic |= {} if value is None else {key: value}
+                if value is not None:
+                    self.topic[key] = value
             elif topic != "status" and value is not None:
                 self.published.append((topic, key, value))
         return future

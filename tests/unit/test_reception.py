@@ -118,10 +118,12 @@ def receive(way, pieces, error=None, *, early=True):
         side, messages = way(), []
         reading = asyncio.create_task(read(side.reader, messages)) if early else None
         for piece in pieces:
-            remaining_piece = piece
-            while remaining_piece := side.feed(remaining_piece):
+            # A full buffer takes a part of a piece. The rest comes after the reader has read.
+            remaining_piece = side.feed(piece)
+            while remaining_piece:
                 reading = reading or asyncio.create_task(read(side.reader, messages))
                 await asyncio.sleep(0)
+                remaining_piece = side.feed(remaining_piece)
             if early:
                 await asyncio.sleep(0)
         await asyncio.sleep(0)

@@ -131,9 +131,11 @@ def panes_of(query, count, seed=1, quiet=(), size=400):
     """Return panes with honest reports, some of them with none or few. A value rises in the middle."""
     rng, panes = np.random.default_rng(seed), {}
     for number in range(count):
-        n = 0 if number in quiet else int(rng.integers(1, 2 * size)) if number % 7 else 3
-        if not n:
+        if number in quiet:
             continue
+
+        # Every seventh pane has fewer reports than the crowd, so its edges are no marks.
+        n = int(rng.integers(1, 2 * size)) if number % 7 else 3
         shares = np.array([5, 4, 3, 2, 1 + 6 * (number > count // 2)], float)
         state = query.oracle.zeros()
         query.oracle.add(state, query.oracle.perturb(rng.choice(5, n, p=shares / shares.sum()), rng))

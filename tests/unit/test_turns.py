@@ -184,13 +184,15 @@ def test_no_query_gets_ahead_of_one_whose_next_version_waits_for_the_next_round(
     states, order = partition.queries.values(), []
     for state in states:
         state.collect()
-    while batches := finals_round.choose(states, finals=60):
+    batches = finals_round.choose(states, finals=60)
+    while batches:
         ends = [[due.final.span.end for due in batch.finals] for batch in batches]
         order.append((min(map(min, ends)), max(map(max, ends))))
         for batch in batches:
             assert len({due.query.emit_every for due in batch.finals}) == 1, "each request has one version"
             for _ in batch.finals:
                 batch.state.answer([], {})
+        batches = finals_round.choose(states, finals=60)
     assert order[0][0] == 1
     assert order[-1][1] == DUE_FINALS
     assert all(last <= first + 1 for (_, last), (first, _) in pairwise(order)), "a round begins where the last ended"

@@ -68,7 +68,7 @@ def stated(group):
 
 
 def unhex(reports):
-    return np.array([list(bytes.fromhex(each)) for each in reports], np.uint8)
+    return np.array([list(bytes.fromhex(part)) for part in reports], np.uint8)
 
 
 @every(REPORTS["oracles"])
@@ -179,7 +179,7 @@ def test_package_counts_the_support(group):
 
 @every(SUPPORT["oracles"])
 def test_the_named_reports_are_implausible(group):
-    plausible = [each for i, each in enumerate(group["reports"]) if i not in group["implausible"]]
+    plausible = [part for i, part in enumerate(group["reports"]) if i not in group["implausible"]]
     assert reference.support(*asked(group), map(bytes.fromhex, plausible)) == (group["n"], group["support"])
     assert len(plausible) == group["n"]
 
@@ -197,7 +197,7 @@ def test_package_counts_the_signs_of_numbers(group):
     state = encoder.zeros()
     assert encoder.add(state, unhex(group["reports"])) == 0
     assert encoder.answering(state).tolist() == group["levels"]
-    assert [each.tolist() for each in encoder.signs(state)] == group["signs"]
+    assert [part.tolist() for part in encoder.signs(state)] == group["signs"]
     shares = encoder.estimate(state, group["n"]).shares
     for j, (signs, n) in enumerate(zip(group["signs"], group["levels"], strict=True)):
         left, right = shares.reshape(-1, 2, 1 << j).sum(axis=2).T
@@ -218,8 +218,8 @@ def test_package_counts_the_support_of_records(group):
     state = encoder.zeros()
     reports = unhex(group["reports"])
     assert encoder.add(state, reports) == 0
-    assert [each.tolist() for each in encoder.support(state, len(reports))] == group["support"]
-    assert [each.n for each in encoder.estimate(state, len(reports))] == group["n"]
+    assert [part.tolist() for part in encoder.support(state, len(reports))] == group["support"]
+    assert [part.n for part in encoder.estimate(state, len(reports))] == group["n"]
 
 
 EPSILONS = st.floats(1e-3, 16.0)
@@ -333,5 +333,5 @@ def test_the_page_computes_its_example_as_both_clients_do():
 def test_the_page_shows_the_digests_of_its_queries():
     canonical = re.findall(r'^\{"(?:domain|attributes)".*\}$', PAGE, re.MULTILINE)
     assert len(canonical) == 4
-    for each in canonical:
-        assert f"`{hashlib.sha256(each.encode()).hexdigest()[:16]}`" in PAGE
+    for part in canonical:
+        assert f"`{hashlib.sha256(part.encode()).hexdigest()[:16]}`" in PAGE

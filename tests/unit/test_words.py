@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,8 @@ def sentences(text):
     text = re.sub(r"`[^`]*`", "X", text)
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = " ".join(re.sub(r"\*+|(?<!\w)_+|_+(?!\w)", "", text).split())
-    return [each for each in re.split(r'(?<=[.!?])\s+(?=[A-Z"(])', text) if len(each.split()) >= SHORTEST]
+    parts = re.split(r'(?<=[.!?])\s+(?=[A-Z"(])', text)
+    return [sentence for sentence in parts if len(sentence.split()) >= SHORTEST]
 
 
 def page_sentences(path):
@@ -96,8 +98,13 @@ def docstrings(module):
 def source_sentences(path):
     """Return the sentences of a module's docstrings, without examples, lists and drawings."""
     module = ast.parse(path.read_text(encoding="utf-8"))
-    paragraphs = [each for text in docstrings(module) for each in re.split(r"\n\s*\n", text)]
-    prose = [each for each in paragraphs if not re.search(r">>>|├|^\s*\$ ", each) and not re.match(r"\s*[-*|#]", each)]
+    paragraphs = chain.from_iterable(re.split(r"\n\s*\n", text) for text in docstrings(module))
+    # Examples, drawings, lists and tables are no sentences.
+    prose = [
+        paragraph
+        for paragraph in paragraphs
+        if not re.search(r">>>|├|^\s*\$ ", paragraph) and not re.match(r"\s*[-*|#]", paragraph)
+    ]
     return [sentence for paragraph in prose for sentence in sentences(paragraph)]
 
 
@@ -121,8 +128,9 @@ def texts(request):
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_few_sentences_are_hard_to_read(texts, pattern):
-    matches = {path: [each for each in every if PATTERNS[pattern].search(each)] for path, every in texts.items()}
-    counts = Counter({path: len(each) for path, each in matches.items() if each})
+    search = PATTERNS[pattern].search
+    matches = {path: [text for text in own_texts if search(text)] for path, own_texts in texts.items()}
+    counts = Counter({path: len(hits) for path, hits in matches.items() if hits})
     share = counts.total() / sum(map(len, texts.values()))
     examples = "\n".join(f"  {matches[path][0]}" for path, _ in counts.most_common(WORST))
     assert share <= BARS[pattern], f"{pattern}: {share:.1%} of sentences, most in\n{worst(counts)}\nsuch as\n{examples}"
@@ -145,10 +153,10 @@ def is_participle(name):
 @pytest.mark.parametrize("part", MODULES)
 def test_few_variables_have_a_participle_as_name(part):
     names = {path: list(bindings(ast.parse(path.read_text(encoding="utf-8")))) for path in MODULES[part]}
-    matches = {path: [name for name in each if is_participle(name)] for path, each in names.items()}
-    counts = Counter({path: len(each) for path, each in matches.items() if each})
+    matches = {path: [name for name in own_names if is_participle(name)] for path, own_names in names.items()}
+    counts = Counter({path: len(hits) for path, hits in matches.items() if hits})
     share = counts.total() / sum(map(len, names.values()))
-    words = Counter(name for each in matches.values() for name in each).most_common(2 * WORST)
+    words = Counter(chain.from_iterable(matches.values())).most_common(2 * WORST)
     assert share <= NAMES_BAR, (
         f"{share:.2%} of {sum(map(len, names.values())):,} names, most in\n{worst(counts)}\n{words}"
     )

@@ -86,9 +86,10 @@ class Bent(Tape):
         if count and low:
             for place in (0, count // 2, count - 1):
                 self.ahead[place] = high
+            # Only a byte equal to the threshold's first one needs more bytes, so just those follow.
             ties = self.ahead[:count].count(high)
             breaks = [low - (tie + self.at + 1) % 2 for tie in range(ties)]
-            self.ahead[count : count + 7 * ties] = b"".join(each.to_bytes(7, "little") for each in breaks)
+            self.ahead[count : count + 7 * ties] = b"".join(part.to_bytes(7, "little") for part in breaks)
         elif count:
             self.ahead[0] = high
         return super().events(threshold, *shape)
@@ -97,12 +98,14 @@ class Bent(Tape):
         if count and bound & (bound - 1):
             width = next(width for width in (1, 2, 4, 8) if bound <= 1 << 8 * width)
             self.reach(2 * width)
+            # The largest integer and the bound itself are both beyond it, so two draws are rejected.
             self.ahead[: 2 * width] = b"\xff" * width + bound.to_bytes(width, "little")
         return super().below(bound, count)
 
     def subsets(self, count, among, members):
         if count and 0 < members < among:
             self.reach(8 * among)
+            # All keys are equal, so the whole draw is repeated.
             self.ahead[: 4 * among] = bytes(4 * among)
             if members > 1:
                 self.ahead[4 * among : 4 * among + 8] = bytes(8)
@@ -126,6 +129,7 @@ def reports():
     for name in (*ORACLES, *NUMBER_ORACLES):
         for epsilon, size in BINS if name in NUMBER_ORACLES else SMALL + LARGE.get(name, []):
             encoder = oracle(name, epsilon=epsilon, size=size)
+            # A case of these oracles needs random bytes for each value, so the file would grow fast.
             long = size > 255 and name in ("sue", "oue", "ss")
             cases = []
             for i, tape in enumerate(tapes(f"{name}/{epsilon}/{size}", 1 if long else 4, 1 if long else 2)):
@@ -134,7 +138,7 @@ def reports():
                 cases.append({"value": value, "entropy": tape.used.hex(), "report": report.tobytes().hex()})
             about = {"oracle": name, "epsilon": epsilon, "size": size, **parameters(encoder)}
             groups.append({**about, "cases": cases})
-    return {"oracles": groups, "solutions": [records(*each) for each in SOLUTIONS]}
+    return {"oracles": groups, "solutions": [records(*part) for part in SOLUTIONS]}
 
 
 def question(encoder):
@@ -154,7 +158,7 @@ def records(solution, epsilon, sizes, names):
         **question(encoder),
         "attribute_epsilon": encoder.encoders[0].epsilon,
         "width": encoder.width,
-        "attributes": [parameters(each) for each in encoder.encoders],
+        "attributes": [parameters(part) for part in encoder.encoders],
         "cases": cases,
     }
 
@@ -169,13 +173,14 @@ def support():
             implausible = []
             if name in ("sue", "oue") and size == 100:
                 implausible = [3, 20]
+                # A report of ones alone is one that no honest client sends.
                 reports = np.insert(reports, [3, 19], np.packbits(np.ones(size, np.bool_), bitorder="little"), axis=0)
             state = encoder.zeros()
             n = len(reports) - encoder.add(state, reports)
             about = {"oracle": name, "epsilon": epsilon, "size": size, "implausible": implausible, "n": n}
             singles.append({**about, "support": encoder.support(state, n).tolist(), "reports": hexes(reports)})
-    numbers = [halves(*each) for each in HALVES]
-    return {"oracles": singles, "solutions": [tally(*each) for each in SOLUTIONS], "numbers": numbers}
+    numbers = [halves(*part) for part in HALVES]
+    return {"oracles": singles, "solutions": [tally(*part) for part in SOLUTIONS], "numbers": numbers}
 
 
 def halves(epsilon, size):
@@ -191,7 +196,7 @@ def halves(epsilon, size):
         "size": size,
         "n": len(reports),
         "levels": encoder.answering(state).tolist(),
-        "signs": [each.tolist() for each in encoder.signs(state)],
+        "signs": [part.tolist() for part in encoder.signs(state)],
         "reports": hexes(reports),
     }
 
@@ -212,7 +217,7 @@ ANSWERS += [("hr", 2.0, 9), ("haar", 2.0, 16)]
 def keyed():
     """Return streams of a device key, and the rows, classes and reports that a client with `same` draws from them."""
     streams = [stream(key, *about) for key in KEYS for about in STREAMS]
-    return {"streams": streams, "answers": [answers(*each, start) for each in ANSWERS for start in (0, 2_592_000)]}
+    return {"streams": streams, "answers": [answers(*part, start) for part in ANSWERS for start in (0, 2_592_000)]}
 
 
 def stream(key, attribute, mode, purpose, start, classes):
@@ -247,8 +252,8 @@ TABLES = [
 
 def tables():
     """Return the laws of tables, tables drawn from random bytes, and those of clients with a key."""
-    answers = [looked_up(*each, key) for each in TABLES for key in KEYS]
-    return {"laws": [law(*each) for each in LAWS], "answers": answers}
+    answers = [looked_up(*part, key) for part in TABLES for key in KEYS]
+    return {"laws": [law(*part) for part in LAWS], "answers": answers}
 
 
 def law(buckets, epsilon):
@@ -282,33 +287,33 @@ def tally(solution, epsilon, sizes, names):
     encoder = multi(solution, sizes=sizes, epsilon=epsilon, oracle=names)
     tape = Tape(f"support/{solution}/{epsilon}/{sizes}/{names}")
     values = [[i * (j + 2) % size for j, size in enumerate(sizes)] for i in range(12)]
-    reports = np.vstack([encoder.perturb([each], tape) for each in values])
+    reports = np.vstack([encoder.perturb([part], tape) for part in values])
     state = encoder.zeros()
     n = len(reports) - encoder.add(state, reports)
     estimates = encoder.estimate(state, n)
     return {
         **question(encoder),
         "n": [estimate.n for estimate in estimates],
-        "support": [each.tolist() for each in encoder.support(state, n)],
+        "support": [part.tolist() for part in encoder.support(state, n)],
         "reports": hexes(reports),
     }
 
 
 def hexes(reports):
-    return [bytes(each).hex() for each in reports]
+    return [bytes(part).hex() for part in reports]
 
 
 def lines(value):
     """Return JSON with one line for each value that contains no objects."""
     if isinstance(value, dict) and any(map(has_objects, value.values())):
-        return "{" + ",\n".join(f"{json.dumps(key)}:{lines(each)}" for key, each in value.items()) + "}"
+        return "{" + ",\n".join(f"{json.dumps(key)}:{lines(part)}" for key, part in value.items()) + "}"
     if has_objects(value):
         return "[\n" + ",\n".join(map(lines, value)) + "]"
     return json.dumps(value, separators=(",", ":"))
 
 
 def has_objects(value):
-    return isinstance(value, list) and any(isinstance(each, dict) for each in value)
+    return isinstance(value, list) and any(isinstance(part, dict) for part in value)
 
 
 def files():

@@ -124,7 +124,8 @@ def values():
     """)
     for pane in range(84):
         weights = falling(30)
-        weights[7] += 900 if 24 <= pane < 50 else 0
+        if 24 <= pane < 50:
+            weights[7] += 900
         weights[0] -= 12 * pane
         case.report("pages", pane, weights, size=240)
         case.report("panel", pane, [40, 30, 20, 10 + 90 * (pane > 60)], size=80)

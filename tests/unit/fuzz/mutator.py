@@ -118,7 +118,12 @@ def _corrupt_first_line(data, draw):
 
 
 def _paths(value, at=()):
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+
     for key, inner in items:
         yield (*at, key)
         yield from _paths(inner, (*at, key))

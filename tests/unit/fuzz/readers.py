@@ -106,6 +106,7 @@ def _source(data: bytes) -> None:
     source = SourcePartition(Gate(0, 1, VERSIONS), "w")
     at = 1000 * START
     source.take(
+        # A tick before and a tick long after it, so that a clock exists and the pane closes.
         [(0, at, frame.TICK), (1, at + 1, data), (2, at + 2, corpus.reports()[1]), (3, at + 60_000, frame.TICK)]
     )
     assert source.next_offset == 4
@@ -161,6 +162,7 @@ def _definitions(data: bytes) -> None:
 
 
 def _ledger(path: Path) -> None:
+    # Without its key a store is refused before it is read.
     Path(f"{path}.key").write_bytes(corpus.store()[1])
     with Ledger(path).transaction() as transaction:
         digest = HOMEPAGE.digest
@@ -217,6 +219,7 @@ def _inflated(data: bytes) -> None:
     for codec, compress in ((1, cramjam.gzip), (2, cramjam.snappy), (3, cramjam.lz4), (4, cramjam.zstd)):
         payload = bytearray(bytes(compress.compress(data)))
         if payload:
+            # One changed bit in a compressed body, since random bytes never begin as one.
             payload[len(data) % len(payload)] ^= 1 << len(data) % 8
         for body in (data, bytes(payload)):
             try:
