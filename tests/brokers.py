@@ -137,7 +137,9 @@ class Node:
         self.log = self.keeper.folder / "kafka.log"
 
     def choose_ports(self) -> None:
-        self.port, self.scram, self.controller = free_port(), free_port(), free_port()
+        self.port = free_port()
+        self.scram = free_port()
+        self.controller = free_port()
 
     @property
     def bootstrap(self) -> str:

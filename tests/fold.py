@@ -97,7 +97,8 @@ def finals(log, definitions, **gate):
     """
     definitions = [one if isinstance(one, Versions) else Versions.of(one) for one in definitions]
     by_digest = {versions.query.digest: versions for versions in definitions}
-    cells, clocks = defaultdict(dict), []
+    cells = defaultdict(dict)
+    clocks = []
     for partition, records in enumerate(log):
         here = Gate(partition, len(log), by_digest, **gate)
         clock = None

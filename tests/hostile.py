@@ -123,7 +123,10 @@ class Stranger(Writer):
     """
 
     def __init__(self, kafka, queries, partitions, seed, pause=0.3):
-        self.kafka, self.queries, self.partitions, self.pause = kafka, list(queries.values()), partitions, pause
+        self.kafka = kafka
+        self.queries = list(queries.values())
+        self.partitions = partitions
+        self.pause = pause
         self.draw = random.Random(seed)
         self.kinds = Counter()
         corpus.values_by_topic()  # takes seconds of CPU, and is cached

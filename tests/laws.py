@@ -33,7 +33,9 @@ def single(values, p, q, *, inside):
 
 def subset(o, values, *, inside):
     """Return the law of `unary` for reports that are a subset of a fixed size."""
-    d, m, own_inside = o.size - 1, o.members, int(inside)
+    d = o.size - 1
+    m = o.members
+    own_inside = int(inside)
     law = np.zeros(values + 1)
     for own, chance in ((1, o.p), (0, 1.0 - o.p)):  # whether the own value is among them
         rest = stats.hypergeom.pmf(np.arange(values + 1 - own_inside), d, values - own_inside, m - own)
@@ -73,7 +75,8 @@ def client(o, values, own):
     """Return the law of the number of `values` that a report of this own value supports."""
     if o.name in ("olh", "blh", "hr"):
         return hashed(o, values, own)
-    inside, size = own in values, len(values)
+    inside = own in values
+    size = len(values)
     if o.name == "ss":
         return subset(o, size, inside=inside)
     return (single if o.name == "grr" else unary)(size, o.p, o.q, inside=inside)

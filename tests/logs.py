@@ -102,7 +102,9 @@ def random_log(random, partitions, length, *, log_has_time=True, ends=True):
     """Return the records of each partition, with gaps in their offsets. `ends` adds a tick that closes all panes."""
     log = []
     for partition in range(partitions):
-        offset, milliseconds, records = random.choice([0, 5]), START * 1000, []
+        offset = random.choice([0, 5])
+        milliseconds = START * 1000
+        records = []
         for _ in range(length):
             milliseconds += random.choice([0, 0, 0, 1, 500, 999, 1000, 2500, 5001, -2000])
             if random.random() < 0.03:

@@ -60,7 +60,10 @@ class Worker:
         self.broker, self.gate, self.records, self.name = broker, gate, records, name
         mine = [(key, value) for key, value in broker.changelog.items() if key[1] == gate.partition]
         self.settled = combine(progress.decode(value) for (kind, *_), value in mine if kind == "progress")
-        self.tallies, self.segments, self.changed, self.writes = {}, {}, set(), None
+        self.tallies = {}
+        self.segments = {}
+        self.changed = set()
+        self.writes = None
         for (kind, _, *pane), value in mine:
             if kind == "tally" and not self.settled.covers(*pane):
                 query = VERSIONS[pane[0]].at(pane[1]).query
@@ -147,7 +150,9 @@ class Reader:
     """A process that merges all queries."""
 
     def __init__(self, broker, partitions, random):
-        self.broker, self.random, self.at = broker, random, len(broker.snapshots)
+        self.broker = broker
+        self.random = random
+        self.at = len(broker.snapshots)
         records = broker.compacted(random)
         self.states = {}
         self.merged = set()
@@ -229,7 +234,11 @@ class Daemon:
     """Workers and readers with their finals. A partition can have several workers, and there can be several readers."""
 
     def __init__(self, log, random, **gate):
-        self.log, self.random, self.broker, self.finals, self.born = log, random, Broker(), {}, 0
+        self.log = log
+        self.random = random
+        self.broker = Broker()
+        self.finals = {}
+        self.born = 0
         self.gates = [Gate(partition, len(log), VERSIONS, limit=LIMIT, **gate) for partition in range(len(log))]
         self.workers = [[self.worker(partition)] for partition in range(len(log))]
         self.readers = [self.reader()]

@@ -71,7 +71,8 @@ class Secured(Cluster):
 
     def choose_ports(self) -> None:
         super().choose_ports()
-        self.mutual, self.token = free_port(), free_port()
+        self.mutual = free_port()
+        self.token = free_port()
 
     @property
     def folder(self) -> Path:

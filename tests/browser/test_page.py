@@ -238,7 +238,8 @@ def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
     with Board(kafka) as board:
         publish(kafka, [*definition_messages(), *chain.from_iterable(crowd.next() for _ in range(3))])
         page = open_page(watch, board.ready()).page
-        status, late = page.locator("#status"), page.locator("#late")
+        status = page.locator("#status")
+        late = page.locator("#late")
         expect(status).to_have_attribute("data-state", "stale")
         expect(status).to_have_text(re.compile(r"No window since .*, late by \d+ min"))
         expect(late).to_contain_text("hubbub_lag_seconds")
@@ -379,7 +380,8 @@ def test_a_link_to_a_missing_window_or_query_leads_on(watch, still):
 
 def test_a_pause_and_its_link_keep_the_window(watch, place, board, crowd):
     page = open_page(watch, board).page
-    earlier_rows, heading = rows(page), page.locator("#window").inner_text()
+    earlier_rows = rows(page)
+    heading = page.locator("#window").inner_text()
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#status")).to_contain_text("Paused")
     publish(place, crowd.next())

@@ -21,7 +21,8 @@ def site(tmp_path_factory):
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 def test_no_page_is_wider_than_the_screen(site, size, watch):
-    page, widths = watch(viewport=size).page, {}
+    page = watch(viewport=size).page
+    widths = {}
     for path in set(site.rglob("*.html")) - {site / "index.html"}:
         page.goto(path.as_uri())
         width = page.evaluate("document.documentElement.scrollWidth")

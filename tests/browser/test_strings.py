@@ -50,7 +50,8 @@ def open_page(watch, board, fragment="q=crashes", **settings):
 
 def test_the_page_lists_the_names_of_the_record(watch, board):
     view = open_page(watch, board)
-    page, answer = view.page, board.json(OF)
+    page = view.page
+    answer = board.json(OF)
     rows = page.locator("#names tbody tr")
     expect(rows).to_have_count(len(SHARES) + 1)
     assert page.locator("#names .string").all_inner_texts() == [row["value"] for row in answer["values"]]

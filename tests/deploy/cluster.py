@@ -31,7 +31,8 @@ class Kubernetes:
 
     def __init__(self) -> None:
         self.programs = prebuilt("server")
-        self.etcd, self.api = Keeper("etcd"), Keeper("kubernetes")
+        self.etcd = Keeper("etcd")
+        self.api = Keeper("kubernetes")
         self.port = free_port()
 
     def __enter__(self) -> Self:

@@ -17,7 +17,8 @@ class Endpoints:
     """The ports of the pods of a service. A proxy learns of a change after some seconds, as in a cluster."""
 
     def __init__(self, ports, lag):
-        self.visible, self._lag = list(ports), lag
+        self.visible = list(ports)
+        self._lag = lag
 
     def change(self, ports):
         """Change the ports now. A proxy sees it later."""
@@ -74,7 +75,8 @@ async def send(port, body):
 
 async def load(port, frame, rate, finish):
     """Send requests at a rate, each when it is due, until `finish`. Return how many had each outcome."""
-    tasks, start = [], time.monotonic()
+    tasks = []
+    start = time.monotonic()
     while not finish.is_set():
         due = start + len(tasks) / rate
         await asyncio.sleep(max(0.0, due - time.monotonic()))

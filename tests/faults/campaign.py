@@ -157,8 +157,12 @@ class Load(Writer):
     """A writer of frames of all kinds, with `rate` frames a second, until `stop`."""
 
     def __init__(self, kafka, queries, partitions, rate, seed):
-        self.kafka, self.queries, self.partitions, self.rate = kafka, list(queries.values()), partitions, rate
-        self.rng, self.random = np.random.default_rng(seed), random.Random(seed)
+        self.kafka = kafka
+        self.queries = list(queries.values())
+        self.partitions = partitions
+        self.rate = rate
+        self.rng = np.random.default_rng(seed)
+        self.random = random.Random(seed)
         self.kinds = Counter()
         self.ids = []
 

@@ -99,7 +99,8 @@ class Soak:
     """A run that appends frames and ticks for each second, as fast as the worker reads or as the clock goes."""
 
     def __init__(self, cluster, folder, *, live):
-        self.cluster, self.place = cluster, Place(cluster, folder, QUERIES, PARTITIONS)
+        self.cluster = cluster
+        self.place = Place(cluster, folder, QUERIES, PARTITIONS)
         self.queries = self.place.queries
         if not live:
             asyncio.run(hurry(self.place.kafka))

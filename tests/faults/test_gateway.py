@@ -36,7 +36,9 @@ class Load:
 
     def __init__(self, site, ports, has_keys=True):
         self.site, self.ports, self.has_keys = site, ports, has_keys
-        self.accepted, self.unsure, self.statuses = [], [], Counter()
+        self.accepted = []
+        self.unsure = []
+        self.statuses = Counter()
         self.ending = threading.Event()
         self.groups = iter(range(0, VALUES, GROUP))
         self.one = threading.Lock()

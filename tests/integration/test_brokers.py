@@ -104,7 +104,8 @@ def test_kafka_starts_again_if_another_process_takes_its_port(kafka):
     cluster = Cluster()
     with socket.create_server(("127.0.0.1", cluster.nodes[0].controller)) as listener, cluster:
         assert cluster.nodes[0].controller != listener.getsockname()[1]
-        target, topic = cluster.kafka(), "taken"
+        target = cluster.kafka()
+        topic = "taken"
         asyncio.run(create(target, topic))
 
 

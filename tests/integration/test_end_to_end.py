@@ -176,7 +176,8 @@ def test_metrics_show_the_coverage_and_error_of_a_simulation(ran):
 def test_intervals_cover_repeated_answers_because_they_count_as_one(ran, kind, size):
     """This checks one window of each kind, because the others repeat its noise."""
     panes = ran.truth["habit"]
-    first_pane, last = min(panes), max(panes) + 1
+    first_pane = min(panes)
+    last = max(panes) + 1
     records = finals(ran.place, "habit", kind, size)
     record = records[last if kind == "all" else min(end for end in records if end - size >= first_pane)]
     repeats = (size or SECONDS) // PERIOD

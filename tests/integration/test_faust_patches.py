@@ -91,7 +91,9 @@ def test_a_new_member_gets_all_partitions_after_the_others_ended_together(tansu,
 
     async def run():
         build_app(target, 2, 1 << 20)  # it patches aiokafka
-        leader, other_member, following = member(), member(), member()
+        leader = member()
+        other_member = member()
+        following = member()
         async with asyncio.timeout(30):
             await leader.start()
             await other_member.start()

@@ -257,7 +257,8 @@ def test_a_gateway_that_stops_answers_its_accepted_requests(site):
 
 @EITHER
 def test_during_an_outage_nothing_is_accepted_and_acknowledged_reports_remain(broker, site):
-    pane, answers = now(), []
+    pane = now()
+    answers = []
     with site.gateway() as gateway:
         gateway.ready()
 

@@ -80,7 +80,10 @@ def tokens(*texts):
 def test_the_token_of_a_gateway_changes_under_load(kafka, tmp_path):
     """The file has both tokens, while clients change from one to the other. Then it has the new one alone."""
     with Place(kafka, tmp_path, PATIENT) as place:
-        file, accepted, over, present = tmp_path / "tokens.toml", [], threading.Event(), [TOKEN]
+        file = tmp_path / "tokens.toml"
+        accepted = []
+        over = threading.Event()
+        present = [TOKEN]
         file.write_text(tokens(TOKEN))
         place.start().ready()
         with Gateway(place, "--port", "0", "--tokens", str(file)) as gateway:

@@ -59,7 +59,9 @@ def fresh(broker):
 
 async def receive(target, reports):
     """Return all records of the topic, once they have that many reports in frames of different ids."""
-    topic, records, ids = target.topic("reports"), [], {}
+    topic = target.topic("reports")
+    records = []
+    ids = {}
     async with started(AIOKafkaConsumer(**client_arguments(target)), target) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
         await consumer.seek_to_beginning()

@@ -85,7 +85,8 @@ def place(broker, tmp_path):
 
 def admit(query, records):
     """Return the reports that a worker counts, by pane. These are the frames in time, each frame once."""
-    reports, ids = {}, set()
+    reports = {}
+    ids = set()
     for record in records:
         frame = decode(record.value).shaped(query.oracle.width)
         assert record.partition == partition_of(frame.id, PARTITIONS)

@@ -93,7 +93,9 @@ def test_it_creates_all_topics_and_a_second_run_changes_nothing(broker, capsys, 
 @pytest.mark.parametrize("looks", [2, 1_000])
 def test_a_cluster_that_lists_no_broker_is_asked_again_and_is_an_error_in_the_end(broker, looks, monkeypatch, capsys):
     """Kafka omits brokers that it took for dead until they report again."""
-    target, requests, describe_cluster = fresh(broker), [], topics.AIOKafkaAdminClient.describe_cluster
+    target = fresh(broker)
+    requests = []
+    describe_cluster = topics.AIOKafkaAdminClient.describe_cluster
 
     async def nobody(admin):
         requests.append(admin)

@@ -76,7 +76,8 @@ class Run:
 
     def _good(self, partition, turn):
         """Yield frames of three queries, with and without ids, in binary and in JSON."""
-        place, now = self.place, int(time.time())
+        place = self.place
+        now = int(time.time())
         page = place.queries["page"]
         yield place.frame("page", [0] * 9 + [1] * turn)
         yield place.frame("page", [2, 2], number=(turn + 1) * place.partitions + partition)

@@ -45,7 +45,8 @@ def longest_wait(cluster, worker):
 @pytest.mark.long
 def test_the_death_of_one_of_three_brokers_leaves_a_worker_ready(cluster, tmp_path):
     with Place(cluster, tmp_path, PAGE, partitions=6) as place:
-        worker, waits = place.start().ready(), []
+        worker = place.start().ready()
+        waits = []
         while not waits or (waits[-1] > WRITE_PATIENCE and len(waits) < ATTEMPTS):
             waits.append(longest_wait(cluster, worker))
         assert 0 < waits[-1] < WRITE_PATIENCE, waits

@@ -276,7 +276,8 @@ async def read_log(kafka, partitions):
     """Return all reports up to now. Ticks show that a partition was read far enough."""
     began = time.time() * 1000
     tps = [TopicPartition(kafka.topic("reports"), p) for p in range(partitions)]
-    log, missing = [[] for _ in tps], set(tps)
+    log = [[] for _ in tps]
+    missing = set(tps)
     begin_of_wait = time.monotonic()
     async with reader(kafka, tps) as consumer:
         while missing:

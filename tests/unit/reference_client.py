@@ -92,7 +92,9 @@ class Keyed(Stream):
 
 def repeated(name, epsilon, size, value, key, digest, start):
     """Return the rows, the class of a value and the report of a client that answers for life."""
-    about, own_rows, answer_class = parameters(name, epsilon, size), [], value
+    about = parameters(name, epsilon, size)
+    own_rows = []
+    answer_class = value
     if "k" in about:
         draw = Keyed(key, digest, 0, 0, 1, start, ())
         own_rows = words(name, about, draw)
@@ -105,7 +107,9 @@ def repeated(name, epsilon, size, value, key, digest, start):
 
 def looked_up(name, epsilon, size, points, value, key, digest):
     """Return the rows, the table, the class of a value and the report of a client that answers by a table."""
-    about, own_rows, answer_class = parameters(name, epsilon, size), [], value
+    about = parameters(name, epsilon, size)
+    own_rows = []
+    answer_class = value
     if "k" in about:
         own_rows = words(name, about, Keyed(key, digest, 0, 0, 1, 0, ()))
         answer_class = hashed(name, about, own_rows, value)

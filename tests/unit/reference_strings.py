@@ -55,7 +55,8 @@ class Strings:
         return name + "\u2026" * (len(codes) == self.length)
 
     def numbers(self, text):
-        codes, numbers = self.symbols(text), []
+        codes = self.symbols(text)
+        numbers = []
         for count in self.chunks:
             number = 0
             for _ in range(count):

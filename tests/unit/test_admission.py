@@ -107,7 +107,9 @@ def test_frames_without_reports_are_malformed_so_their_ids_need_no_memory():
 
 def test_alternating_good_and_bad_frames_are_checked_at_once():
     """The gate checks the reports once, for any number of bad ones, and names the first bad one of each frame."""
-    arrays, check, oracle = [], WEB.oracle.malformed, copy(WEB.oracle)
+    arrays = []
+    check = WEB.oracle.malformed
+    oracle = copy(WEB.oracle)
     oracle.malformed = lambda reports: arrays.append(len(reports)) or check(reports)
     query = replace(WEB, oracle=oracle)
     bad_reports = np.array([[1], [5], [9]], np.uint8)

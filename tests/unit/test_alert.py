@@ -160,7 +160,9 @@ def test_false_alerts_are_at_most_the_stated_number_over_many_days(name, epsilon
 
 def test_sliding_windows_have_at_most_the_stated_number_too():
     """Windows that overlap cause the same false alert once."""
-    o, rng, shares = oracle("oue", epsilon=1.0, size=100), seeded("sliding"), population(100)
+    o = oracle("oue", epsilon=1.0, size=100)
+    rng = seeded("sliding")
+    shares = population(100)
     # Each window is the sum of six panes, so two windows in a row share five.
     panes = [draw(o, shares, 2_000, rng).counts for _ in range(1_000)]
     sums = (sum(panes[i : i + 6]) for i in range(len(panes) - 5))
@@ -171,7 +173,9 @@ def test_sliding_windows_have_at_most_the_stated_number_too():
 
 def test_the_stated_number_is_used_up():
     """Without any alerts the tests above would pass too."""
-    o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("used"), population(200)
+    o = oracle("oue", epsilon=1.0, size=200)
+    rng = seeded("used")
+    shares = population(200)
     counts = count_false_alerts(watch(HOUR), shares, (draw(o, shares, 10_000, rng) for _ in range(24 * 100)))
     assert counts["surge"] > 10
 
@@ -226,7 +230,9 @@ def test_the_first_final_that_shows_values_is_a_baseline():
 @pytest.mark.parametrize("name", ["grr", "oue", "olh"])
 def test_values_at_the_threshold_leave_as_rarely_as_stated(name):
     """Fifteen values entered, all exactly at the threshold. This is the most false leaves that can occur."""
-    o, rng, runs = oracle(name, epsilon=1.0, size=50), seeded("leave", name), 200
+    o = oracle(name, epsilon=1.0, size=50)
+    rng = seeded("leave", name)
+    runs = 200
     shares = np.r_[np.full(15, 0.05), np.full(35, 0.25 / 35)]
     watching = watch(HOUR, Threshold("share", 0.05), alerts_a_day=7.2)
     state = State(0, dict.fromkeys(range(15), 0.05))
@@ -329,7 +335,9 @@ def test_a_rise_of_a_few_reports_is_no_surge():
 
 def test_memoised_answers_cause_no_false_alerts():
     """Each window has ten reports of every client."""
-    o, rng, shares = oracle("oue", epsilon=1.0, size=200), seeded("memoised"), population(200)
+    o = oracle("oue", epsilon=1.0, size=200)
+    rng = seeded("memoised")
+    shares = population(200)
     estimates = (draw(o, shares, 2_000, rng) for _ in range(500))
     counts = count_false_alerts(watch(HOUR), shares, (Estimate(e.shares, 20_000, o, 2_000) for e in estimates))
     assert counts.total() <= stats.poisson.ppf(1 - 1e-6, 500 / 24)
@@ -482,7 +490,9 @@ def all_findings(rng):
 
 
 def test_the_finals_of_a_query_cause_alerts_for_each_attribute():
-    results, states, all_events = list(all_findings(seeded("records"))), [], []
+    results = list(all_findings(seeded("records")))
+    states = []
+    all_events = []
     for findings in results:
         decision = decide(findings, states)
         assert len(decision.states) == 2

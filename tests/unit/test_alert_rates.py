@@ -86,7 +86,8 @@ def follow(watching, estimates):
 
 def count_alerts(watching, estimates):
     """Return the number of alerts by kind. The first entry of a value counts as "news", and later ones as "enter"."""
-    counts, known_values = Counter(), set()
+    counts = Counter()
+    known_values = set()
     for _, alert in follow(watching, estimates):
         kind = alert.kind
         if kind == "enter" and alert.value not in known_values:

@@ -34,7 +34,8 @@ def encode_finals(finals):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_audit_has_the_counts_of_the_fold(seed):
-    random, partitions = Random(seed), 1 + seed % 3
+    random = Random(seed)
+    partitions = 1 + seed % 3
     log = random_log(random, partitions, 60, log_has_time=seed % 4 != 0)
     audit = Fold(Definitions(VERSIONS), partitions, log_has_time=seed % 4 != 0, limit=LIMIT)
     for partition, records in enumerate(log):
@@ -75,7 +76,8 @@ def catalog_of(query):
 
 def log_of(query, sizes):
     """Return a log with so many reports in each pane, one frame for each group. A number is that of group 0."""
-    rng, log = np.random.default_rng(5), []
+    rng = np.random.default_rng(5)
+    log = []
     for position, numbers in enumerate(sizes):
         for group, n in enumerate(numbers if isinstance(numbers, tuple) else (numbers,)):
             values = rng.integers(0, query.domains[0].size, (n, len(query.domains)))

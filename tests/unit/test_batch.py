@@ -107,7 +107,10 @@ def test_an_open_frame_keeps_no_reference_to_the_array_of_its_reports():
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20), st.integers(0, 30), st.integers(0, 30)), max_size=12),
 )
 def test_every_report_is_in_exactly_one_frame_and_the_weight_is_that_of_open_frames(reports, size, steps):
-    batches, closed_frames, put, waiting = Batches(reports, size), [], 0, 0
+    batches = Batches(reports, size)
+    closed_frames = []
+    put = 0
+    waiting = 0
     for pane, count, until, now in steps:
         frames = [*batches.add(query(), 10 * pane, numbers(count, put), until), *batches.overdue(now)]
         put += count

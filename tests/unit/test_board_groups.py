@@ -279,7 +279,9 @@ def test_metrics_have_a_bounded_number_of_groups(crowds, monkeypatch):
 
 def test_a_difference_of_equal_groups_is_proved_at_the_family_error_only():
     """Holm's procedure over all values: of 200 pairs of equal groups about one in twenty has any proof."""
-    rng, oracle, pairs = np.random.default_rng(1), SCREENS.oracle, 200
+    rng = np.random.default_rng(1)
+    oracle = SCREENS.oracle
+    pairs = 200
     weights = 1.0 / np.arange(1, oracle.size + 1)
     hits = 0
     for _ in range(pairs):

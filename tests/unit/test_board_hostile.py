@@ -116,7 +116,9 @@ def memory_use(store):
 
 
 def fuzz(corpus, count, seed):
-    rng, store, valid = random.Random(seed), new_store(), 0
+    rng = random.Random(seed)
+    store = new_store()
+    valid = 0
     for number in range(count):
         topic, value = rng.choice(corpus)
         bad = corrupt(value, rng)

@@ -30,7 +30,9 @@ CASES = [("olh", 1.0, 64, 4_000), ("oue", 1.0, 32, 3_000), ("grr", 4.0, 16, 2_00
 
 @pytest.mark.parametrize(("name", "epsilon", "size", "n"), CASES)
 def test_intervals_hold_the_true_differences_and_proofs_are_true(name, epsilon, size, n):
-    o, rng, shares = oracle(name, epsilon=epsilon, size=size), np.random.default_rng(5), zipf(size)
+    o = oracle(name, epsilon=epsilon, size=size)
+    rng = np.random.default_rng(5)
+    shares = zipf(size)
     inside, proofs = 0, 0
     for _ in range(RUNS):
         (earlier_estimate, first_reports), (later_estimate, second_reports) = (
@@ -48,7 +50,9 @@ def test_intervals_hold_the_true_differences_and_proofs_are_true(name, epsilon, 
 
 @pytest.mark.parametrize(("name", "epsilon", "size", "n"), CASES)
 def test_a_large_change_is_proved_in_its_direction(name, epsilon, size, n):
-    o, rng, shares = oracle(name, epsilon=epsilon, size=size), np.random.default_rng(6), zipf(size)
+    o = oracle(name, epsilon=epsilon, size=size)
+    rng = np.random.default_rng(6)
+    shares = zipf(size)
     later_shares = shares.copy()
     later_shares[size // 2] += 0.5
     later_shares /= later_shares.sum()

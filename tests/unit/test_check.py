@@ -361,7 +361,8 @@ def test_more_groups_than_records_in_time_are_refused_with_both_numbers(folder, 
 
 
 def test_groups_have_their_own_cells_and_records():
-    plain, query = read(ONE), read(ONE + PLATFORMS)
+    plain = read(ONE)
+    query = read(ONE + PLATFORMS)
     assert costs.finals(query) == 5 * costs.finals(plain)
     assert check_text.worker_bytes(query, 12) > 4 * check_text.worker_bytes(plain, 12)
 

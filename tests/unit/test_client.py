@@ -96,7 +96,8 @@ def test_a_key_has_32_bytes():
 
 
 def test_a_life_is_charged_once_and_never_silent():
-    clock, ledger = days(), Ledger(":memory:")
+    clock = days()
+    ledger = Ledger(":memory:")
     person = Client(query(oracle="hr", budget=2.0), ledger, clock=clock)
     reports = answers(person, clock, [f"page-{i % 8}" for i in range(200)])
     assert len(set(reports)) <= 2, "at most a report for each of two classes"
@@ -114,7 +115,8 @@ def test_the_same_class_always_gives_the_same_report():
 
 
 def test_a_restored_backup_gives_no_fresh_report(tmp_path):
-    store, clock = tmp_path / "store", days()
+    store = tmp_path / "store"
+    clock = days()
     q = query(domain=1 << 22, oracle="olh")
     Client(q, store, clock=clock)
     shutil.copy(store, tmp_path / "backup")
@@ -141,7 +143,8 @@ def test_an_empty_store_is_an_error_and_no_new_budget(tmp_path):
 
 
 def test_once_is_one_report_for_all_later_values():
-    clock, ledger = days(), Ledger(":memory:")
+    clock = days()
+    ledger = Ledger(":memory:")
     person = Client(query(domain=1 << 22, oracle="olh", answers="once"), ledger, clock=clock)
     assert len(set(answers(person, clock, range(50)))) == 1
     assert spent(ledger) == 1
@@ -150,7 +153,8 @@ def test_once_is_one_report_for_all_later_values():
 def test_fresh_answers_have_their_own_noise_and_end_for_any_values():
     q = query(domain=1 << 22, oracle="olh", answers="fresh", budget=4.0)
     for values in ([3, 3, 3, 3], [1, 2, 3, 4]):
-        clock, ledger = days(), Ledger(":memory:")
+        clock = days()
+        ledger = Ledger(":memory:")
         person = Client(q, ledger, clock=clock)
         assert len(set(answers(person, clock, values))) == 4
         clock.next()
@@ -211,7 +215,8 @@ def test_a_client_that_does_not_fit_is_refused_when_it_is_made():
 
 
 def test_charges_count_in_every_mode():
-    ledger, clock = Ledger(":memory:"), days()
+    ledger = Ledger(":memory:")
+    clock = days()
     for kind, count in (("once", 1), ("life", 2), ("fresh", 3)):
         q = query(oracle="hr", answers=kind, budget=3.0)
         answers(Client(q, ledger, clock=clock), clock, ["page-1"])
@@ -300,7 +305,9 @@ def test_spl_memoises_each_attribute_by_its_own_class():
 
 
 def test_rsfd_is_one_record_for_its_round():
-    clock, ledger, q = days(), Ledger(":memory:"), several()
+    clock = days()
+    ledger = Ledger(":memory:")
+    q = several()
     person = Client(q, ledger, clock=clock)
     assert len(set(answers(person, clock, [(age, "f") for age in range(30)]))) == 1
     assert spent(ledger) == q.charge.amount
@@ -308,7 +315,8 @@ def test_rsfd_is_one_record_for_its_round():
 
 def test_answers_follow_the_oracle_s_law():
     # Four counts over 2,000 keys, each within 5.2 standard deviations of its mean: false alarms under 1e-6.
-    q, n = query(domain=4, other=False), 2000
+    q = query(domain=4, other=False)
+    n = 2000
     reports_sent = [int(Client(q, ":memory:", key=seed.to_bytes(32, "big")).answer(2)[0, 0]) for seed in range(n)]
     for value in range(4):
         p = q.oracle.p if value == 2 else q.oracle.q
@@ -413,7 +421,8 @@ def test_values_that_cannot_be_counted_are_refused(q, value):
 
 def race(q, store, results):
     """Answer one value in many rounds, each a period after the last answer of all processes."""
-    ledger, reports = Ledger(store), set()
+    ledger = Ledger(store)
+    reports = set()
     for _ in range(30):
         with ledger.transaction() as transaction:
             last_time = transaction.answer_time(q.name) or 0.0

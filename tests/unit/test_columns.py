@@ -47,7 +47,10 @@ def runs(random, records, longest):
 
 def crowd(random, partition, partitions, count):
     """Return records as crowds send them. Query and pane are mostly the same, and many frames have ids."""
-    now, offset, number, records = START * 1000, random.choice([0, 7]), 0, []
+    now = START * 1000
+    offset = random.choice([0, 7])
+    number = 0
+    records = []
     many, width, odd = (
         random.choice([1, 1, 2, 5]),
         random.choice([0.0, 0.02, 0.3]),
@@ -171,7 +174,10 @@ def read(kernels, data, offset, room):
 
 def check_fetch(seed):
     random = Random(seed)
-    base, moment, data, offset = random.choice([0, 0, 1000]), START * 1000, b"", None
+    base = random.choice([0, 0, 1000])
+    moment = START * 1000
+    data = b""
+    offset = None
     for _ in range(random.randint(1, 12)):
         count = random.choice([1, 2, 5, 20, 60])
         offset = base + random.choice([0, random.randrange(count)]) if offset is None else offset

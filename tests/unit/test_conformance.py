@@ -276,7 +276,8 @@ def test_a_large_domain_has_the_same_counts_at_once_and_in_frames(name):
     o = oracle(name, epsilon=2.0, size=300_000)
     rng = np.random.default_rng(5)
     reports = o.perturb(rng.integers(0, o.size, 150_000), rng)
-    whole_state, parts = o.zeros(), o.zeros()
+    whole_state = o.zeros()
+    parts = o.zeros()
     o.add(whole_state, reports)
     for start in range(0, len(reports), 1_000):
         o.add(parts, reports[start : start + 1_000])

@@ -211,7 +211,8 @@ def cut_at(x, threshold):
 
 def whole_groups(x, fits):
     """Return the largest values whose sum fits, with equal ones together."""
-    positions, total = set(), 0.0
+    positions = set()
+    total = 0.0
     for value in sorted({value for value in x if value > 0.0}, reverse=True):
         total += value * np.count_nonzero(x == value)
         if not fits(total):
@@ -341,7 +342,8 @@ def test_mle_apx_is_the_most_likely_distribution(name, seed):
     rng = np.random.default_rng(seed)
     o = oracle(name, epsilon=1.0, size=5)
     estimate = counted(o, 500, rng.binomial(500, np.where(np.arange(5) < 2, (o.p + o.q) / 2, o.q)))
-    noise, x = o.noise(1), estimate.shares
+    noise = o.noise(1)
+    x = estimate.shares
 
     def slope(f):
         r = (x - f) / (noise.a + noise.b * f)
@@ -354,7 +356,8 @@ def test_mle_apx_is_the_most_likely_distribution(name, seed):
 @pytest.mark.parametrize("tail", ["flat", "steep", "one value", "ties", "above one"])
 @pytest.mark.parametrize("lean", [0.0, 0.7, -0.9])
 def test_a_large_vector_finds_the_same_level_as_a_sort(tail, lean):
-    rng, size = seeded(tail), 200_000
+    rng = seeded(tail)
+    size = 200_000
     noise = rng.normal(0.0, 1e-4, size)
     x = {
         "flat": noise + 1 / size,
@@ -374,7 +377,8 @@ def test_a_large_vector_finds_the_same_level_as_a_sort(tail, lean):
 
 def bias_scores(name, runs=2000):
     """Return the distance of each value's mean error from 0, in standard errors."""
-    rng, n = seeded("bias"), 20_000
+    rng = seeded("bias")
+    n = 20_000
     o = oracle("oue", epsilon=1.0, size=32)
     true_counts = np.zeros(32, int)
     true_counts[:6] = 9_000, 5_000, 3_000, 2_000, 800, 200

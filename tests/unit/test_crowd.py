@@ -123,7 +123,8 @@ class Worker:
 def published(versions, panes, kills=None):
     """Return all records ever published, as (key, record). `kills` has the number of writes before a death, by pane."""
     topic, kills, records = {}, dict(kills or {}), []
-    worker, history = Worker(versions, topic), []
+    worker = Worker(versions, topic)
+    history = []
     for pane in range(0, max(panes, default=0) + 4 * PANE, PANE):
         history.append((pane, panes.get(pane)))
         worker.close(*history[-1])
@@ -207,14 +208,19 @@ few = st.lists(st.sampled_from([0, 0, 1, 3, 6, 9, 12, 30]), min_size=1, max_size
 def test_nothing_smaller_than_the_crowd_follows_from_records_of_groups(plain, ios, names, kills):
     """A total is the sum of the groups whose records of the same window have values."""
     query = ask(domain=3, oracle="grr", crowd=10, budget=1e9, windows=names, groups={"platform": ["ios"]})
-    count, rng, panes = max(len(plain), len(ios)), np.random.default_rng(3), {}
+    count = max(len(plain), len(ios))
+    rng = np.random.default_rng(3)
+    panes = {}
     numbers = [counts_of_group + [0] * (count - len(counts_of_group)) for counts_of_group in (plain, ios)]
     for position, (without, within) in enumerate(zip(*numbers, strict=True)):
         parts = [crowd_of(query, n, rng) for n in (without, within)]
         counts = np.concatenate([parts[0].counts, parts[1].counts, [within, 0, 0]])
         if without + within:
             panes[PANE * position] = Snapshot(without + within, 0, 0, 0, counts)
-    labels, nothing, by_window, rows = ["(none)", "ios"], (0.0,) * count, {}, set()
+    labels = ["(none)", "ios"]
+    nothing = (0.0,) * count
+    by_window = {}
+    rows = set()
     records = [record for _, record in published(Versions.of(query), panes, kills) if record["values"]]
     for record in (record for record in records if record["group"]):
         place = labels.index(record["group"]["platform"])
@@ -316,7 +322,9 @@ def test_a_withheld_record_says_that_there_was_a_window_and_no_more(sizes, reaso
 
 def test_withheld_windows_bring_no_alerts_and_leave_their_state():
     query = ask(windows=["all"], oracle="grr", epsilon=8.0, budget=1e9, domain=4)
-    rng, states, events = np.random.default_rng(2), [], []
+    rng = np.random.default_rng(2)
+    states = []
+    events = []
     merger = Merger(Versions.of(query), 1)
     for pane, answers in {0: [1] * 400, 10: [2] * 49, 20: [3] * 400}.items():
         merger.take(pane, 0, tallied(query, query.oracle.perturb(answers, rng)))

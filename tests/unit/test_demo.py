@@ -172,7 +172,8 @@ def test_queries_of_unknown_strings_have_a_rate_of_their_own():
 def test_the_terminal_names_each_crash_that_the_query_file_does_not_list_once():
     crowd = StringCrowd(HOUR * 400_000, clients=20_000)
     query = replace(CRASHES, known=("out of memory",))
-    lines, memory = [], set()
+    lines = []
+    memory = set()
     for _ in range(3):
         records = [value for topic, key, value in crowd.next() if topic == "estimates" and not is_maps(key)]
         lines.append(

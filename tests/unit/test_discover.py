@@ -123,7 +123,9 @@ def test_levels_have_five_slots_and_maps_three():
 
 def test_reports_name_their_part_and_support_its_cell():
     strings = small()
-    o, rng, n = slots(strings), np.random.default_rng(2), 40_000
+    o = slots(strings)
+    rng = np.random.default_rng(2)
+    n = 40_000
     tally = o.zeros()
     o.add(tally, o.perturb(np.broadcast_to(cells(strings, "hubbub"), (n, strings.parts)), rng))
     for part, (support, answers) in enumerate(zip(o.support(tally, n), o.answering(tally, n), strict=True)):
@@ -135,13 +137,17 @@ def test_reports_name_their_part_and_support_its_cell():
 
 
 def test_names_of_real_reports_are_found_and_tallies_of_two_workers_give_the_same():
-    strings, rng, n = small(), np.random.default_rng(3), 60_000
+    strings = small()
+    rng = np.random.default_rng(3)
+    n = 60_000
     o = slots(strings, 6.0)
     texts = ["crash", "hubbub", "oom", "segfault"]
     rows = np.array([cells(strings, text) for text in texts] + [cells(strings, text) for text in words(rng, 400)])
     places = rng.choice(len(rows), n, p=[0.3, 0.2, 0.15, 0.15, *[0.2 / 400] * 400])
     reports = o.perturb(rows[places], rng)
-    whole_state, first_state, second_state = o.zeros(), o.zeros(), o.zeros()
+    whole_state = o.zeros()
+    first_state = o.zeros()
+    second_state = o.zeros()
     o.add(whole_state, reports)
     o.add(first_state, reports[::-1][: n // 3])
     o.add(second_state, reports[::-1][n // 3 :])
@@ -168,7 +174,9 @@ def test_at_most_one_window_in_twenty_has_a_false_name(repeats):
     """
     strings = small()
     rng = np.random.default_rng(5)
-    o, false_windows, names = Drawn(strings, lambda size: oracle("olh", epsilon=2.0, size=size)), 0, 0
+    o = Drawn(strings, lambda size: oracle("olh", epsilon=2.0, size=size))
+    false_windows = 0
+    names = 0
     for _ in range(40):
         texts = words(rng, 300)
         weights = 1.0 / np.arange(1, 301)

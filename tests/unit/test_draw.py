@@ -77,7 +77,9 @@ CASES = [pytest.param(*case, marks=() if usual(*case) else pytest.mark.long) for
 @pytest.mark.parametrize(("solution", "name"), CASES)
 def test_drawn_shares_of_attributes_have_the_distribution_of_reports(solution, name):
     m = multi(solution, sizes=SIZES, epsilon=2.5, oracle=name)
-    n, rng, chance = len(RECORDS), seeded(solution, name), seeded(solution, name, "drawn")
+    n = len(RECORDS)
+    rng = seeded(solution, name)
+    chance = seeded(solution, name, "drawn")
     reports = m.perturb(np.tile(RECORDS, (ROUNDS, 1)), rng).reshape(ROUNDS, n, m.width)
     columns = [np.bincount(RECORDS[:, j], minlength=size) for j, size in enumerate(SIZES)]
     real = [[] for _ in SIZES]

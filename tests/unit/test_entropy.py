@@ -71,7 +71,9 @@ def test_a_source_is_a_generator_or_nothing():
 
 def test_an_event_is_decided_by_its_first_byte_and_ties_by_seven_more():
     threshold = (5 << 56) | 1000
-    below, middle, above = (999).to_bytes(7, "little"), (1000).to_bytes(7, "little"), (2**56 - 1).to_bytes(7, "little")
+    below = (999).to_bytes(7, "little")
+    middle = (1000).to_bytes(7, "little")
+    above = (2**56 - 1).to_bytes(7, "little")
     stream = Bytes(bytes([4, 5, 6, 5, 5]) + below + middle + above)
     assert stream.events(threshold, 5).tolist() == [True, True, False, False, False]
     assert not stream.data

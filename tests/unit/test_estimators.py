@@ -59,7 +59,9 @@ def closing(all_of_them):
 
 def test_the_process_returns_the_bytes_of_this_one_even_after_it_was_killed():
     """The states go from final to final in the process, and from request to request through the worker."""
-    finals, states, here = list(windows(ONE, 9)), [], []
+    finals = list(windows(ONE, 9))
+    states = []
+    here = []
     for span, total, reasons in finals:
         here.append(window_result(ONE, span, total, reasons, states))
         states = here[-1].decision.states
@@ -92,7 +94,9 @@ TIMES = 12
 
 def test_one_that_dies_in_the_middle_of_a_request_goes_on_after_the_last_answer():
     query = make_query(SLOW)
-    finals, states, here = list(windows(query, TIMES)), [], []
+    finals = list(windows(query, TIMES))
+    states = []
+    here = []
     for span, total, reasons in finals:
         here.append(window_result(query, span, total, reasons, states))
         states = here[-1].decision.states

@@ -148,7 +148,10 @@ def test_a_large_set_is_computed_from_its_complement():
 @pytest.mark.parametrize("name", ["oue", "grr", "ss"])
 def test_differences_cover(name):
     """In 2,000 windows of real reports 95% are covered, by seven standard errors at most on either side."""
-    o, rng, n, runs = oracle(name, epsilon=2.0, size=4), seeded("difference", name), 1500, 2000
+    o = oracle(name, epsilon=2.0, size=4)
+    rng = seeded("difference", name)
+    n = 1500
+    runs = 2000
     values = np.repeat([0, 1, 2, 3], [600, 450, 300, 150])
     reports = o.perturb(np.tile(values, runs), rng)
     inside = 0
@@ -209,7 +212,9 @@ def test_rank_intervals_contain_the_true_rank(name, epsilon, n):
 
 def test_a_panel_shows_how_much_of_its_noise_moved():
     """With hr and epsilon 2, one client in ten changes class. The stated error is that much smaller, not too small."""
-    o, rng, n = oracle("hr", epsilon=2.0, size=255), seeded("panel"), 40_000
+    o = oracle("hr", epsilon=2.0, size=255)
+    rng = seeded("panel")
+    n = 40_000
     values = rng.integers(0, 255, n)
     reports = o.perturb(values, rng)
     errors, sizes = [], []

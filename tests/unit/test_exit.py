@@ -137,7 +137,9 @@ class Client:
     """A client that loses a cancellation while it stops, as those of aiokafka do."""
 
     def __init__(self):
-        self.is_stopping, self.may_stop, self.has_stopped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.is_stopping = asyncio.Event()
+        self.may_stop = asyncio.Event()
+        self.has_stopped = asyncio.Event()
 
     async def start(self): ...
 

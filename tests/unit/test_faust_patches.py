@@ -168,7 +168,8 @@ class Coordinator:
         monkeypatch.setattr(GroupCoordinator, "_send_req", answer)
         monkeypatch.setattr(group_member.asyncio, "sleep", AsyncMock())
         self.member = group_member.StaticMember.__new__(group_member.StaticMember)
-        self.member.member_id, self.member._rejoin_needed_fut = "", Mock()
+        self.member.member_id = ""
+        self.member._rejoin_needed_fut = Mock()
         self.member.on_fence = Mock()
 
     def send(self, request):
@@ -223,7 +224,8 @@ def test_a_static_member_leaves_only_if_it_is_told_to(monkeypatch, leaves):
 
 def feed(consumer, batches):
     """Give the app these batches one by one, like a broker. Return its messages."""
-    came, rest = [], iter(batches)
+    came = []
+    rest = iter(batches)
 
     async def fetch(_):
         return next(rest, None), None

@@ -75,7 +75,8 @@ def test_a_year_of_silence_is_processed(log_has_time):
 
 
 def test_the_logs_have_all_kinds_of_records():
-    reasons, counts = set(), Counter()
+    reasons = set()
+    counts = Counter()
     for seed in range(30):
         log = random_log(Random(seed), 2, 60)
         for partition, records in enumerate(log):
@@ -92,7 +93,10 @@ def test_the_logs_have_all_kinds_of_records():
 
 
 def test_a_hostile_log_keeps_no_more_panes_and_ids_than_the_query_allows():
-    random, tallies, peak, clock = Random(3), {}, Counter(), None
+    random = Random(3)
+    tallies = {}
+    peak = Counter()
+    clock = None
     steady = {query.digest: Versions.of(query) for query in QUERIES.values()}
     gate = Gate(0, 1, steady)
     for offset in range(10_000):

@@ -54,7 +54,8 @@ class Container:
         self.root = self.folder / "root"
         self.address = network.attach(plan.name)
         self.state, self.code, self.health = "created", 0, ""
-        self.since, self.restarts = time.time(), 0
+        self.since = time.time()
+        self.restarts = 0
         self.lines: list[tuple[float, str]] = []
         self._on = False
         self._process: subprocess.Popen | None = None
@@ -116,7 +117,8 @@ class Container:
     def _launch(self) -> None:
         self.health = "starting" if self.plan.healthcheck else ""
         self._process = self.runner.start(self)
-        self.state, self.since = "running", time.time()
+        self.state = "running"
+        self.since = time.time()
         threading.Thread(target=self._log, args=(self._process,), daemon=True).start()
         if self.plan.healthcheck:
             threading.Thread(target=self._check, args=(self._process,), daemon=True).start()
@@ -128,7 +130,9 @@ class Container:
             ran = time.time() - self.since
             self.code = 128 - code if code < 0 else code
             again = self.plan.restart in ("always", "unless-stopped") or (self.plan.restart == "on-failure" and code)
-            self.state, self.since, self.health = "restarting", time.time(), ""
+            self.state = "restarting"
+            self.since = time.time()
+            self.health = ""
             pause = FIRST_PAUSE if ran > STABLE else pause
             deadline = time.monotonic() + pause
             while self._on and again and time.monotonic() < deadline:
@@ -153,7 +157,8 @@ class Container:
         check = self.plan.healthcheck
         interval = seconds(check.get("interval", "30s"))
         timeout = seconds(check.get("timeout", "30s"))
-        begin, failures = time.time(), 0
+        begin = time.time()
+        failures = 0
         while process.poll() is None:
             time.sleep(min(interval, 1.0) if self.health == "starting" else interval)
             try:
