@@ -25,8 +25,8 @@ class QueryTasks:
     @property
     def longest(self) -> float:
         """Seconds since the oldest open task began."""
-        now = time.monotonic()
-        return now - min(self._starts.values(), default=now)
+        moment = time.monotonic()
+        return moment - min(self._starts.values(), default=moment)
 
     def start(self, state: QueryState, work: Coroutine[Any, Any, None]) -> None:
         """Start a task of a query. The next one of the same query starts when this one has ended."""

@@ -184,9 +184,9 @@ class PublishingService:
         return [] if self._must_assign else states
 
     def _partitions_to_look_at(self, new: set[int]) -> list[int]:
-        now = time.monotonic()
-        if now >= self._next_look:
-            self._next_look = now + LOOK_AT_ALL
+        moment = time.monotonic()
+        if moment >= self._next_look:
+            self._next_look = moment + LOOK_AT_ALL
             return list(self.reader.partitions)
         due = {keys.home(state.versions.query.digest, self.partitions) for state in self._due_since}
         return sorted((new | due) & self.reader.partitions.keys())
@@ -198,17 +198,17 @@ class PublishingService:
 
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
-        now = time.monotonic()
+        moment = time.monotonic()
         small: list[QueryState] = []
         large: list[QueryState] = []
         for state in states:
             if state.has_due_finals:
-                self._due_since.setdefault(state, now)
+                self._due_since.setdefault(state, moment)
             if state in self.tasks:
                 continue
 
             state.collect()
-            if state in self._due_since or self.provisional.may_be_due(state, now):
+            if state in self._due_since or self.provisional.may_be_due(state, moment):
                 is_large = self.estimators.is_large(state.versions.query)
                 (large if is_large else small).append(state)
 
@@ -225,14 +225,14 @@ class PublishingService:
             tasks.append(task)
             self.tasks.start(batch.state, self._publish(batch.state, task))
 
-        now = time.monotonic()
-        is_prompt = now - min(self._due_since.values(), default=now) <= PROMPT
+        moment = time.monotonic()
+        is_prompt = moment - min(self._due_since.values(), default=moment) <= PROMPT
         for state in states:
             if state in self._due_since and not state.backlog:
                 # No final is left to make, but the state of the query moves on with the closed panes.
                 self.tasks.start(state, self._publish(state, None))
             elif is_prompt and not state.has_due_finals:
-                windows = self.provisional.due(state, now)
+                windows = self.provisional.due(state, moment)
                 if windows:
                     task = self.publisher.provisional_task(state, windows)
                     tasks.append(task)
@@ -254,10 +254,10 @@ class PublishingService:
         if not tasks:
             return
         completions = [task.completion for task in tasks]
-        _, late = await asyncio.wait(completions, timeout=finals_round.SECONDS)
-        if late:
+        _, open_completions = await asyncio.wait(completions, timeout=finals_round.SECONDS)
+        if open_completions:
             self.estimators.withdraw(large=False)
-            await asyncio.wait(late)
+            await asyncio.wait(open_completions)
 
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""

@@ -33,11 +33,11 @@ class StatusWriter:
 
     def report(self, states: Iterable[QueryState]) -> None:
         """Start to write the statuses that have changed, unless the last ones are still on their way."""
-        now = time.monotonic()
-        if now < self._next_time or (self._task is not None and not self._task.done()):
+        moment = time.monotonic()
+        if moment < self._next_time or (self._task is not None and not self._task.done()):
             return
 
-        self._next_time = now + query_status.EVERY
+        self._next_time = moment + query_status.EVERY
         changes = self._log.changes(states)
         if changes:
             self._task = asyncio.create_task(self._write(changes))

@@ -82,9 +82,9 @@ def properties(kind: Any) -> dict[str, Schema]:
     result = {}
     hints = types(kind)
     for name, declaration in declarations(kind).items():
-        own = schema(hints[name]) if declaration.document is None else declaration.document
+        field_schema = schema(hints[name]) if declaration.document is None else declaration.document
         text = plain(declaration.meanings.get("", ""))
-        result[name] = {"description": text, **own} if text else own
+        result[name] = {"description": text, **field_schema} if text else field_schema
     return result
 
 

@@ -56,8 +56,8 @@ class Truth:
         if not self._covers(span):
             return None
 
-        inside = self._panes[bisect_left(self._panes, span.start) : bisect_left(self._panes, span.end)]
-        by_source = [counts for pane in inside for counts in self._counts[pane].values()]
+        panes_inside = self._panes[bisect_left(self._panes, span.start) : bisect_left(self._panes, span.end)]
+        by_source = [counts for pane in panes_inside for counts in self._counts[pane].values()]
         # A source that counts other attributes or domains would spoil the sum.
         if len({tuple(map(len, counts)) for counts in by_source}) != 1:
             return None

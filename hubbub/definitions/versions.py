@@ -86,8 +86,8 @@ class Versions:
         """The end of the last window with reports of a retired definition, or None if it is not retired."""
         if self.retired is None:
             return None
-        last = self.retired - self.query.pane
-        ends = (last // window.step * window.step + window.size for window, *_ in self.intervals if window.step)
+        last_pane = self.retired - self.query.pane
+        ends = (last_pane // window.step * window.step + window.size for window, *_ in self.intervals if window.step)
         return max([self.retired, *ends])
 
     def at(self, pane: int) -> Version:
@@ -148,7 +148,7 @@ class Versions:
 
     def is_partial(self, start: int, end: int) -> bool:
         """Whether the rules of counting changed within [start, end)."""
-        return any(start < first < end for first in self._recounted)
+        return any(start < edge < end for edge in self._recounted)
 
     @cached_property
     def intervals(self) -> tuple[PublicationInterval, ...]:
@@ -174,10 +174,10 @@ class Versions:
         if self.query.search is None:
             return pane + self.query.pane
         index = self._index(pane)
-        for version, later in zip_longest(self.versions[index:], self.versions[index + 1 :]):
+        for version, next_version in zip_longest(self.versions[index:], self.versions[index + 1 :]):
             step = version.query.search or self.query.pane
             end = max(pane, version.first) // step * step + step
-            if later is None or end - self.query.pane < later.first:
+            if next_version is None or end - self.query.pane < next_version.first:
                 break
         return end
 
@@ -190,7 +190,7 @@ class Versions:
                 yield PublicationInterval(window, since.pop(window), version.first)
             for window in windows:
                 since.setdefault(window, version.first or -FOR_EVER)
-        yield from (PublicationInterval(window, first, FOR_EVER) for window, first in since.items())
+        yield from (PublicationInterval(window, start, FOR_EVER) for window, start in since.items())
 
     def _index(self, pane: int) -> int:
         if len(self.versions) == 1:
@@ -201,15 +201,15 @@ class Versions:
     def _floors(self) -> tuple[int, ...]:
         """For each version, the second until which panes before its first pane stay open."""
         floors = [-FOR_EVER]
-        for before, version in zip(self.versions, self.versions[1:], strict=False):
-            floors.append(max(floors[-1], version.first + before.query.lateness))
+        for earlier, version in zip(self.versions, self.versions[1:], strict=False):
+            floors.append(max(floors[-1], version.first + earlier.query.lateness))
         return tuple(floors)
 
     @cached_property
     def _recounted(self) -> tuple[int, ...]:
         """The first panes at which the rules of counting changed."""
         pairs = zip(self.versions, self.versions[1:], strict=False)
-        return tuple(version.first for before, version in pairs if _rules(before) != _rules(version))
+        return tuple(version.first for earlier, version in pairs if _rules(earlier) != _rules(version))
 
 
 def _rules(version: Version) -> tuple[object, ...]:

@@ -111,13 +111,13 @@ def parse_token(output: bytes, now: float) -> Token:
     """Return the token of the first line and the expiry of the second. If it is no token, raise KafkaUnreachable."""
     form = "must print the token on its first line and its expiry in Unix seconds on the second"
     try:
-        text, expiry, *rest = output.decode("ascii").splitlines()
+        text, expiry, *further_lines = output.decode("ascii").splitlines()
     except ValueError:
         raise KafkaUnreachable(f"{TOKEN_COMMAND} {form}") from None
 
     # A message never quotes the output, because it can be a secret in the wrong form.
     is_token = _TOKEN.fullmatch(text) and len(text) <= MOST
-    if any(rest) or not is_token or not _EXPIRY.fullmatch(expiry):
+    if any(further_lines) or not is_token or not _EXPIRY.fullmatch(expiry):
         raise KafkaUnreachable(f"{TOKEN_COMMAND} {form}")
     if int(expiry) >= _MILLISECONDS:
         raise KafkaUnreachable(f"{TOKEN_COMMAND} {form}, not in milliseconds")

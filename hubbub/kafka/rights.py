@@ -104,7 +104,7 @@ def _refusal(command: str, rights: Sequence[Right]) -> AccessRefused:
 
 
 def _needs(command: str, rights: Sequence[Right]) -> str:
-    each = [
+    texts = ", ".join(
         f"{right.operation} on {'all topics' if right.of == ALL else f'{right.kind} {right.of}'}" for right in rights
-    ]
-    return f"`hubbub {command}` needs these rights (names without the prefix): {', '.join(each)}; see docs/operating.md"
+    )
+    return f"`hubbub {command}` needs these rights (names without the prefix): {texts}; see docs/operating.md"

@@ -120,11 +120,11 @@ def read_known(value: object, place: Place, discovery: Discovery) -> tuple[str, 
         raise place.error(f"must be a list of at most {MOST_NAMES:,} texts, got {shown(value)}")
     texts = [_NAME(item, place) for item in value]
     names = [discovery.coding.name(text) for text in texts]
-    again = repeated(names)
-    if again is not None:
-        earlier = texts[names.index(names[again])]
+    repeat = repeated(names)
+    if repeat is not None:
+        earlier = texts[names.index(names[repeat])]
         raise place.error(
-            f"must be coded differently, but {shown(earlier)} and {shown(texts[again])} are {names[again]!r}"
+            f"must be coded differently, but {shown(earlier)} and {shown(texts[repeat])} are {names[repeat]!r}"
         )
     for text, name in zip(texts, names, strict=True):
         if not discovery.is_whole(text):

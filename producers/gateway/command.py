@@ -115,8 +115,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add("work", work, str(WORK), type=rate, metavar="N")
     add("max-body", "largest body, compressed or decompressed", "4MiB", type=size, metavar="SIZE")
     add("connections", "limit of open connections", str(CONNECTIONS), type=whole(1, 60_000), metavar="N")
-    each = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64; max: no limit"
-    add("connections-each", each, "max", type=whole_or_max(1, 60_000), metavar="N")
+    each_help = "limit of open connections of one address, which is an IPv4 address or an IPv6 /64; max: no limit"
+    add("connections-each", each_help, "max", type=whole_or_max(1, 60_000), metavar="N")
     add(
         "linger",
         "milliseconds that reports without a key wait for other requests",

@@ -162,7 +162,7 @@ def test_few_variables_have_a_participle_as_name(part):
     )
 
 
-CODE = {"benchmarks": sorted((ROOT / "benchmarks").rglob("*.py"))}
+CODE = {"product": SOURCES, "tests": TESTS, "benchmarks": sorted((ROOT / "benchmarks").rglob("*.py"))}
 PARAGRAPHS = {
     "functions without a blank line": 0.40,
     "assignments with several acts": 0.02,

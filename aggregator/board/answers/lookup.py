@@ -196,6 +196,6 @@ def _no_final(group: str | None) -> Problem:
 def _final(windows: Windows, end: int) -> Entry:
     if end not in windows.finals:
         ends = windows.ends
-        rest = f"it keeps {len(ends)}, and the last one ends at {ends[-1]}" if ends else "it keeps none"
-        raise missing(f"the board keeps no window that ends at {end}; {rest}", window=end)
+        holdings = f"it keeps {len(ends)}, and the last one ends at {ends[-1]}" if ends else "it keeps none"
+        raise missing(f"the board keeps no window that ends at {end}; {holdings}", window=end)
     return windows.finals[end]

@@ -205,18 +205,18 @@ class HeavyHitters(WindowAnswer):
 
 def _about(view: View, method: str) -> dict[str, Any]:
     """Return the members of an estimate that all kinds of answers have."""
-    rest = view.part.rest()
+    members = view.part.rest()
     return {
         **heading(view, method),
-        "oracle": rest["oracle"],
+        "oracle": members["oracle"],
         "sigma": view.part.sigma,
         "detectable": view.part.detectable,
         "shift_per_fake": view.part.shift_per_fake,
         "central": view.part.central,
         "by_weight": WeightRow.of(view.part),
-        "sets": rest["sets"] or {},
+        "sets": members["sets"] or {},
         "refused": view.record.refused,
-        "quality": rest["quality"],
+        "quality": members["quality"],
     }
 
 

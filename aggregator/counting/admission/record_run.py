@@ -24,8 +24,8 @@ def records_from(run: RecordRun, offset: int) -> RecordRun:
 
 def next_offset(run: RecordRun) -> int:
     """Return the offset after the last record."""
-    last = run.last if isinstance(run, RecordColumns) else run[-1][0]
-    return last + 1
+    last_offset = run.last if isinstance(run, RecordColumns) else run[-1][0]
+    return last_offset + 1
 
 
 def as_columns(run: RecordRun) -> RecordColumns:

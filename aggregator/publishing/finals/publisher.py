@@ -156,11 +156,11 @@ class FinalPublisher:
         """
         states = {window: state.state_writes(window, position) for window, position in positions.items()}
         blocks = state.take_new_blocks()
-        others = [*state.totals(), *chain.from_iterable(states.values())]
-        refused = await self._write(state, [*blocks, *others])
+        other_writes = [*state.totals(), *chain.from_iterable(states.values())]
+        refused = await self._write(state, [*blocks, *other_writes])
         if refused and blocks:
             # A block may be too large. The states are worth more: without them a restart repeats finals.
-            refused = await self._write(state, others)
+            refused = await self._write(state, other_writes)
         if refused:
             for window, records in states.items():
                 self._log_too_large(state, window, sum(len(value or b"") for _, value in records))

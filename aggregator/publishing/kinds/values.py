@@ -170,7 +170,7 @@ class ShareTests:
 
     @property
     def above(self) -> dict[int, float | None]:
-        remaining = {value: own for value, own in self._thresholds.items() if value not in self._leaves}
+        remaining = {value: threshold for value, threshold in self._thresholds.items() if value not in self._leaves}
         return remaining | dict.fromkeys(self._enters, self._entry_threshold)
 
     def changes(self, pair: StretchPair) -> ChangedValues:
