@@ -5,6 +5,7 @@ from typing import Any
 from aggregator.records.alert import COMPARISONS, Alert
 from aggregator.records.field import declarations, properties
 from aggregator.records.record import VERSION, Record
+from aggregator.records.words import WITHHELD
 from hubbub.http.schema import Schema
 from oracles.estimate.intervals import LEVEL
 from oracles.query.domain import KINDS, NAMES, VALUES
@@ -38,9 +39,11 @@ def record_schema() -> Schema:
                 "properties": {
                     "level": {"const": LEVEL},
                     "values": {"items": {"minLength": 1}},
-                    "shares": {"minProperties": 2},
                 },
                 "required": _required_of(VALUES),
+                # A withheld record of unknown strings comes here too, since its `discover` is null. It has one method.
+                "if": {"properties": {"quality": {"properties": {"flags": {"contains": {"enum": [*WITHHELD]}}}}}},
+                "else": {"properties": {"shares": {"minProperties": 2}}},
             },
         },
     }

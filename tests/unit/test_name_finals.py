@@ -39,6 +39,7 @@ from oracles.errors import ReportError
 from oracles.frame import MAX_FRAME
 from oracles.frame import encode as frame
 from oracles.query.settings import Window
+from tests import schemas
 from tests.queries import make_query
 
 PANE, TIMES = 300, 8
@@ -156,7 +157,7 @@ def test_an_export_has_names_and_any_strings():
 
 
 def test_a_name_needs_a_crowd_and_so_does_every_level():
-    few = [record(result) for result in whole(crowd=6_000).values()]
+    few = [schemas.record(result.window.records[0][1]) for result in whole(crowd=6_000).values()]
     assert all(not fields["values"] and fields["n"] == 0 for fields in few), "the most reports of a map are 5,333"
     some = {place: record(result) for place, result in whole(crowd=500).items()}
     assert some[SHORT, 300]["n"] == 6_000
