@@ -122,7 +122,7 @@ class SnapshotPartition:
         unreadable = self.unreadable
         self.unreadable = 1
 
-        records = latest.states_and_watermarks()
+        records = [record for record in latest.states_and_watermarks() if self._is_defined(record[1])]
         states = self._newest_states(records)
         self._replace_unreadable_states(records, states)
         names = _state_names(records)
@@ -142,7 +142,9 @@ class SnapshotPartition:
         # Each pane enters its windows at once. All panes of long windows together would not fit into memory.
         for digest, pane, parts in latest.take_panes():
             state = self.queries.get(digest)
-            if state is not None:
+            if state is None:
+                self._skip(digest)
+            else:
                 for key, value in parts:
                     state.put_snapshot(key, view_snapshot(value) if value else None)
                 state.merger.collect(pane)
@@ -150,6 +152,14 @@ class SnapshotPartition:
 
         self.unreadable = unreadable
         self.loaded = True
+
+    def _is_defined(self, key: Key) -> bool:
+        """Whether the definition of a record is still there. It may be forgotten after the record was read."""
+        if isinstance(key, PartitionKey) or key.digest in self._definitions:
+            return True
+        # If the definition returns, its records must be read again.
+        self._skip(key.digest)
+        return False
 
     def take_unreadable_count(self) -> int:
         """Return the number of unreadable records since the last call."""

@@ -115,6 +115,25 @@ def test_an_unreadable_closed_snapshot_makes_its_windows_incomplete(live):
     assert whole_finals == finals(load([*records, closed(20, 5), watermark]))
 
 
+@pytest.mark.parametrize(
+    "records",
+    [GOOD, [*GOOD[:-3], *((state(window, 50)[0], b"x") for window in QUERY.windows)], GOOD[:-3], GOOD[-3:]],
+    ids=["all", "unreadable states", "no states", "states alone"],
+)
+def test_a_definition_that_is_forgotten_while_its_partition_is_read_is_read_again_if_it_returns(records):
+    """Its records came before the end of the partition, and the worker then learns that the definition is over."""
+    partition = SnapshotPartition(0, 1, DEFINITIONS, check_states)
+    for name, value in records:
+        partition.put(name, value, 0)
+    partition.define({})
+    partition.load()
+    assert partition.queries == {}
+    assert not partition.must_reload
+
+    partition.define(DEFINITIONS)
+    assert partition.must_reload
+
+
 @pytest.mark.parametrize("junk", JUNK)
 def test_without_a_readable_state_nothing_is_published_twice_and_losses_are_logged(junk):
     panes = [closed(pane, 5) for pane in range(30, 100, PANE)]  # those before are deleted
