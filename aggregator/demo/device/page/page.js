@@ -36,7 +36,12 @@ async function choose(value) {
   const answers = Array.from({ length: people }, () => oracle.answer(value, randomBytes));
   const reports = answers.map((answer) => answer.report);
   const pane = Math.floor(Date.now() / 1000 / query.pane) * query.pane;
-  const frame = encodeFrame({ digest: query.digest, pane, width: query.width, reports: Uint8Array.from(reports.flatMap((each) => [...oracle.encode(each)])) });
+  const frame = encodeFrame({
+    digest: query.digest,
+    pane,
+    width: query.width,
+    reports: Uint8Array.from(reports.flatMap((each) => [...oracle.encode(each)])),
+  });
   markAnswer(value);
   last = { report: reports[0], people };
   if (people === 1) {
@@ -50,7 +55,11 @@ async function choose(value) {
   try {
     const { note } = await board.send({ frame, pane, values: Array(people).fill(value) });
     showFrame(device, frame, note);
-    say(people === 1 ? `Your device reports ${domain[reports[0]]}. ${frame.length} bytes have left your browser.` : `${count(people)} reports have left your browser.`);
+    say(
+      people === 1
+        ? `Your device reports ${domain[reports[0]]}. ${frame.length} bytes have left your browser.`
+        : `${count(people)} reports have left your browser.`,
+    );
   } catch (error) {
     showFrame(device, frame, error.message);
     say(error.message);
@@ -75,7 +84,8 @@ async function look() {
   showBoard(device, answer, Math.min(1, Math.ceil(10 * most) / 10));
   setTimeout(() => node("own").classList.remove("moved"), 0.9 * BEAT);
   const noise = (100 * device.oracle.q).toFixed(1);
-  node("board-note").textContent = `The noise alone lets ${noise}% of all reports name any one answer. The board subtracts it, and the rest shows the shares of the people.`;
+  node("board-note").textContent =
+    `The noise alone lets ${noise}% of all reports name any one answer. The board subtracts it, and the rest shows the shares of the people.`;
   node("hint").textContent = hint(answer);
 }
 
@@ -102,7 +112,8 @@ async function start() {
   const mode = node("mode");
   node("footer").textContent = isSimulated
     ? "The crowd of this page is simulated in your browser, and the page sends nothing. The arithmetic is that of hubbub's clients."
-    : "Gateway, broker, worker and board run on this machine. Each choice is the answer of a new person. A real device answers once in a period, and repeats its noise.";
+    : "Gateway, broker, worker and board run on this machine. Each choice is the answer of a new person. " +
+      "A real device answers once in a period, and repeats its noise.";
   if (isSimulated) {
     node("mode-text").textContent = "Simulated crowd, no server";
     chooseEpsilon();

@@ -8,7 +8,9 @@ const SHOWN = 16; // reports of a frame that the page lists
 
 const SVG = "http://www.w3.org/2000/svg";
 const ICONS = {
-  tea: "M5 9h11v6a5 5 0 0 1-5 5h-1a5 5 0 0 1-5-5zM16 10.5h1.5a2.5 2.5 0 0 1 0 5H16M9 9v5M7.8 14h2.4v2.2H7.8zM8 3.5c-1 1 1 1.5 0 2.8M12 3.5c-1 1 1 1.5 0 2.8",
+  tea:
+    "M5 9h11v6a5 5 0 0 1-5 5h-1a5 5 0 0 1-5-5zM16 10.5h1.5a2.5 2.5 0 0 1 0 5H16M9 9v5M7.8 14h2.4v2.2H7.8z" +
+    "M8 3.5c-1 1 1 1.5 0 2.8M12 3.5c-1 1 1 1.5 0 2.8",
   coffee: "M6.5 8.5h11l-1.300 10.700a1.5 1.5 0 0 1-1.5 1.300H9.300a1.5 1.5 0 0 1-1.5-1.300zM5 8.5h14M7 8.5l.8-3.5h8.400l.8 3.5M7 12.5h10l-.5 4h-9z",
   juice: "M6 8.5h11l-1.200 12H7.200zM12 8.5l1.8-5H17M6.5 13h10M9 16.5h.01M13 17.5h.01",
   water: "M12 3.5c3.600 4.300 5.700 7.300 5.700 10.300a5.700 5.700 0 0 1-11.400 0c0-3 2.100-6 5.700-10.300zM9.300 14.200a2.700 2.700 0 0 0 2.5 2.700",
@@ -36,7 +38,9 @@ function span(kind, left, width, ...children) {
 
 export function showAnswers(domain, choose) {
   node("answers").replaceChildren(
-    ...domain.map((name, value) => element("button", { type: "button", "aria-pressed": "false", onclick: () => choose(value) }, icon(name), element("span", {}, name))),
+    ...domain.map((name, value) =>
+      element("button", { type: "button", "aria-pressed": "false", onclick: () => choose(value) }, icon(name), element("span", {}, name)),
+    ),
   );
 }
 
@@ -58,7 +62,9 @@ export function showNothing() {
 export function showTosses({ domain, oracle }, value, { report, tosses }) {
   const { kept, bytes } = tosses.truth;
   const place = (bytes[0] + 0.5) / 256;
-  const scale = element("div", { class: "scale", "aria-hidden": "true" },
+  const scale = element(
+    "div",
+    { class: "scale", "aria-hidden": "true" },
     span("part truth", 0, oracle.p, element("span", {}, "truth")),
     span("part other", oracle.p, 1 - oracle.p, element("span", {}, "another answer")),
     span("needle", place, null),
@@ -96,7 +102,14 @@ export function showManyTosses({ domain, oracle }, value, reports) {
   node("tosses").replaceChildren(
     element("p", {}, `True answer of ${count(reports.length)} people: `, bit(domain[value], "secret")),
     element("div", { class: "scale", "aria-hidden": "true" }, ...parts),
-    element("p", {}, `Each device tosses its own coins. ${count(said[value])} tell the truth (expected ${percent(oracle.p, 1)}). The others name ${domain.map((name, at) => (at === value ? "" : `${name} ${count(said[at])} times`)).filter(Boolean).join(", ")}.`),
+    element(
+      "p",
+      {},
+      `Each device tosses its own coins. ${count(said[value])} tell the truth (expected ${percent(oracle.p, 1)}). The others name ${domain
+        .map((name, at) => (at === value ? "" : `${name} ${count(said[at])} times`))
+        .filter(Boolean)
+        .join(", ")}.`,
+    ),
   );
 }
 
@@ -106,7 +119,8 @@ export function showTries(tries) {
   line.hidden = tries.length === 0;
   const dots = tries.slice(-24).map((kept) => element("i", { class: kept ? "dot true" : "dot other", "aria-hidden": "true" }));
   const kept = tries.filter(Boolean).length;
-  const text = `${count(kept)} of ${count(tries.length)} report${tries.length === 1 ? "" : "s"} told the truth. Only this part of the page knows which.`;
+  const share = `${count(kept)} of ${count(tries.length)} report${tries.length === 1 ? "" : "s"} told the truth.`;
+  const text = `${share} Only this part of the page knows which.`;
   line.replaceChildren(...dots, element("span", {}, text));
 }
 
@@ -120,18 +134,24 @@ export function showFrame({ domain }, frame, note) {
   if (rest > 0) dump.push(element("i", { "data-field": fields.length - 1 }, "…"));
   const rows = fields.map(({ name, bytes, meaning: text }, at) => {
     const isReport = at === fields.length - 1;
-    return element("tr", isReport ? { class: "own" } : {},
+    return element(
+      "tr",
+      isReport ? { class: "own" } : {},
       element("th", { scope: "row" }, element("i", { class: "key", "data-field": at, "aria-hidden": "true" }), name),
       element("td", {}, isReport ? meaning : text),
-      element("td", { class: "number" }, `${count(bytes.length)} B`));
+      element("td", { class: "number" }, `${count(bytes.length)} B`),
+    );
   });
   node("frame").replaceChildren(
     element("p", {}, `${count(frame.length)} bytes, to the gateway: `, element("code", {}, "POST /v1/reports")),
     element("div", { class: "dump", "aria-hidden": "true" }, ...dump),
-    element("table", { class: "fields" },
+    element(
+      "table",
+      { class: "fields" },
       element("caption", { class: "hidden" }, "The fields of the bytes"),
       element("thead", { class: "hidden" }, element("tr", {}, ...["Field", "Meaning", "Size"].map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...rows)),
+      element("tbody", {}, ...rows),
+    ),
     element("p", { class: "sub" }, `No name, no cookie, no true answer. ${note}`),
   );
 }
@@ -143,20 +163,45 @@ export function showObserver({ domain, oracle, epsilon }, { report, people }, ch
   const limit = Math.exp(epsilon);
   const factor = largestFactor(before, after);
   const odd = odds(after[report]) / odds(before[report]);
-  const rows = domain.map((name, at) => element("tr", at === report ? { class: "own" } : {},
-    element("th", { scope: "row" }, name),
-    element("td", { class: "plot" }, element("div", { class: "track", "aria-hidden": "true" }, span("bar", 0, after[at]), span("before", before[at], null))),
-    element("td", { class: "number" }, element("span", { class: "was" }, `${percent(before[at], 1)} → `), percent(after[at], 1))));
+  const rows = domain.map((name, at) =>
+    element(
+      "tr",
+      at === report ? { class: "own" } : {},
+      element("th", { scope: "row" }, name),
+      element(
+        "td",
+        { class: "plot" },
+        element("div", { class: "track", "aria-hidden": "true" }, span("bar", 0, after[at]), span("before", before[at], null)),
+      ),
+      element("td", { class: "number" }, element("span", { class: "was" }, `${percent(before[at], 1)} → `), percent(after[at], 1)),
+    ),
+  );
   node("observer").replaceChildren(
-    element("p", {}, people === 1 ? "The report says " : `One of ${count(people)} reports says `, bit(domain[report], "report"), `. It is ${factor.toFixed(2)} times as likely from somebody who likes ${domain[report]} as from anybody else.`),
-    element("table", { class: "chances" },
+    element(
+      "p",
+      {},
+      people === 1 ? "The report says " : `One of ${count(people)} reports says `,
+      bit(domain[report], "report"),
+      `. It is ${factor.toFixed(2)} times as likely from somebody who likes ${domain[report]} as from anybody else.`,
+    ),
+    element(
+      "table",
+      { class: "chances" },
       element("caption", { class: "hidden" }, "The chance of each true answer, before and after the report"),
-      element("thead", { class: "hidden" }, element("tr", {}, ...["Answer", "Bar", "Before and after"].map((name) => element("th", { scope: "col" }, name)))),
-      element("tbody", {}, ...rows)),
-    element("p", { class: "limit", "data-odds": odd, "data-factor": factor, "data-limit": limit },
+      element(
+        "thead",
+        { class: "hidden" },
+        element("tr", {}, ...["Answer", "Bar", "Before and after"].map((name) => element("th", { scope: "col" }, name))),
+      ),
+      element("tbody", {}, ...rows),
+    ),
+    element(
+      "p",
+      { class: "limit", "data-odds": odd, "data-factor": factor, "data-limit": limit },
       `The odds of ${domain[report]} grow by a factor of ${odd.toFixed(4)}. `,
       element("b", {}, "No report can exceed e", element("sup", {}, String(epsilon)), ` = ${limit.toFixed(4)}`),
-      ", whatever the observer knew before."),
+      ", whatever the observer knew before.",
+    ),
   );
   node("prior").hidden = false;
   node("prior-text").textContent = `Before the report, the observer believed in ${domain[report]} with ${percent(chance, 0)}`;
@@ -189,15 +234,57 @@ export function showBoard({ domain, oracle }, { n, own, values }, top) {
 }
 
 function boardTable(domain) {
-  const rows = domain.map((name, at) => element("tr", { "data-value": at },
-    element("th", { scope: "row" }, name),
-    element("td", { class: "raw" }),
-    element("td", { class: "plot" }, element("div", { class: "track", "aria-hidden": "true" }, element("i", { class: "bar" }), element("i", { class: "whisker" }), element("i", { class: "true" }))),
-    element("td", { class: "number" }),
-    element("td", { class: "ends" })));
-  const heads = [["hidden", "Answer"], ["raw", "Of reports"], ["hidden", "Bar"], ["number", "Of people"], ["ends", "Interval of 95%"]];
-  return element("table", { class: "shares" },
-    element("caption", { class: "hidden" }, "Of each answer, the part of the reports that name it, and the estimated share of the people with its interval"),
-    element("thead", {}, element("tr", {}, ...heads.map(([kind, name]) => element("th", { scope: "col", class: kind === "hidden" ? "" : kind }, kind === "hidden" ? element("span", { class: "hidden" }, name) : name)))),
-    element("tbody", {}, ...rows));
+  const rows = domain.map((name, at) =>
+    element(
+      "tr",
+      { "data-value": at },
+      element("th", { scope: "row" }, name),
+      element("td", { class: "raw" }),
+      element(
+        "td",
+        { class: "plot" },
+        element(
+          "div",
+          { class: "track", "aria-hidden": "true" },
+          element("i", { class: "bar" }),
+          element("i", { class: "whisker" }),
+          element("i", { class: "true" }),
+        ),
+      ),
+      element("td", { class: "number" }),
+      element("td", { class: "ends" }),
+    ),
+  );
+  const heads = [
+    ["hidden", "Answer"],
+    ["raw", "Of reports"],
+    ["hidden", "Bar"],
+    ["number", "Of people"],
+    ["ends", "Interval of 95%"],
+  ];
+  return element(
+    "table",
+    { class: "shares" },
+    element(
+      "caption",
+      { class: "hidden" },
+      "Of each answer, the part of the reports that name it, and the estimated share of the people with its interval",
+    ),
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        ...heads.map(([kind, name]) =>
+          element(
+            "th",
+            { scope: "col", class: kind === "hidden" ? "" : kind },
+            kind === "hidden" ? element("span", { class: "hidden" }, name) : name,
+          ),
+        ),
+      ),
+    ),
+    element("tbody", {}, ...rows),
+  );
 }
