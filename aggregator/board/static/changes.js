@@ -30,10 +30,15 @@ export class Changes {
   /** Shows a comparison of the API. */
   show(answer, query) {
     const hidden = [answer.before, answer.after].find((each) => each.withheld !== null);
-    if (hidden) return this.say(`The window ${hidden.group === null ? "" : `of ${Object.values(hidden.group)[0]} `}that ended at ${moment(hidden.window.end)} is ${withheld(hidden.withheld, query)}.`);
+    if (hidden) {
+      const owner = hidden.group === null ? "" : `of ${Object.values(hidden.group)[0]} `;
+      return this.say(`The window ${owner}that ended at ${moment(hidden.window.end)} is ${withheld(hidden.withheld, query)}.`);
+    }
     const ofGroups = answer.before.group !== null && answer.before.group?.[query.groups.name] !== answer.after.group?.[query.groups.name];
     const names = ofGroups ? [answer.before, answer.after].map(({ group }) => group[query.groups.name]) : ["Before", "Now"];
-    const [before, after] = [answer.before, answer.after].map(({ window, n }) => `${moment(window.start)} to ${clock(window.end)} (${count(n)} reports)`);
+    const [before, after] = [answer.before, answer.after].map(
+      ({ window, n }) => `${moment(window.start)} to ${clock(window.end)} (${count(n)} reports)`,
+    );
     const noun = ofGroups ? "difference" : "change";
     const proofs = `${count(answer.proofs)} ${noun}${answer.proofs === 1 ? " is" : "s are"} proved among ${count(answer.common)} ${this.noun}`;
     const overlap = answer.overlap ? " The windows share reports, so the intervals are wider than needed." : "";
@@ -80,7 +85,13 @@ export class Changes {
     return element(
       "tr",
       { class: row.proved ? "proved" : "unproved" },
-      element("th", { scope: "row", class: "name" }, element("bdi", {}, name), " ", element("span", { class: row.proved ? "tag" : "tag none" }, word)),
+      element(
+        "th",
+        { scope: "row", class: "name" },
+        element("bdi", {}, name),
+        " ",
+        element("span", { class: row.proved ? "tag" : "tag none" }, word),
+      ),
       element("td", { class: "number" }, before),
       element("td", { class: "number" }, after),
       element("td", { class: "number" }, difference),

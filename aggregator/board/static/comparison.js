@@ -6,7 +6,11 @@ import { select } from "./controls.js";
 import { moment } from "./format.js";
 import { NumberChanges } from "./numbers/changes.js";
 
-const AGES = [["3600", "an hour ago"], ["86400", "a day ago"], ["604800", "a week ago"]];
+const AGES = [
+  ["3600", "an hour ago"],
+  ["86400", "a day ago"],
+  ["604800", "a week ago"],
+];
 const GROUP = "group "; // begins the choice of another group
 const $ = (id) => document.getElementById(id);
 
@@ -32,7 +36,8 @@ export class Comparison {
     const groups = others.map((label) => [GROUP + label, `${query.groups.name} ${label}`]);
     select($("compare"), [["", "nothing"], ...windows, ...groups], fixed ? "from" : age || other !== undefined ? choice : "");
     this.from = null;
-    if (!age && !fixed && other === undefined) return changes.say(`Choose an earlier window${groups.length ? " or another group" : ""}, to see what differs.`);
+    if (!age && !fixed && other === undefined)
+      return changes.say(`Choose an earlier window${groups.length ? " or another group" : ""}, to see what differs.`);
     if (!estimate.final) return changes.say("The provisional window is not compared.");
     const path = `queries/${encodeURIComponent(query.name)}`;
     let two = { window: estimate.window.end, with: other };
@@ -44,7 +49,10 @@ export class Comparison {
     const answer = await this.answers
       .get([subject], `${path}/compare`, { ...about, ...two, top })
       .catch((error) => (error instanceof ApiError && [400, 404].includes(error.status) ? error : Promise.reject(error)));
-    const gone = other === undefined ? `This board does not have the window that ended at ${moment(Number(this.from))}.` : `${query.groups.name} ${other} has no reports in this window.`;
+    const gone =
+      other === undefined
+        ? `This board does not have the window that ended at ${moment(Number(this.from))}.`
+        : `${query.groups.name} ${other} has no reports in this window.`;
     if (answer instanceof ApiError) changes.say(answer.status === 404 ? gone : answer.message);
     else changes.show(answer, query);
   }

@@ -59,9 +59,20 @@ export class Overview {
       {},
       element("th", { scope: "row" }, link),
       element("td", { class: "state" }, pill, " ", age),
-      element("td", { class: query.n === null && query.withheld_reason === null ? "reports nothing" : "reports" }, ...this.#reports(query), ...(window ? [" ", element("small", {}, window)] : [])),
+      element(
+        "td",
+        { class: query.n === null && query.withheld_reason === null ? "reports nothing" : "reports" },
+        ...this.#reports(query),
+        ...(window ? [" ", element("small", {}, window)] : []),
+      ),
       ...this.#leader(query),
-      element("td", { class: query.alerts ? "alerts-count" : "alerts-count nothing" }, query.alerts ? element("a", { href: `#${new URLSearchParams({ q: query.name })}` }, `${count(query.alerts)} alert${query.alerts === 1 ? "" : "s"}`) : element("small", {}, "none")),
+      element(
+        "td",
+        { class: query.alerts ? "alerts-count" : "alerts-count nothing" },
+        query.alerts
+          ? element("a", { href: `#${new URLSearchParams({ q: query.name })}` }, `${count(query.alerts)} alert${query.alerts === 1 ? "" : "s"}`)
+          : element("small", {}, "none"),
+      ),
     );
   }
 
@@ -78,7 +89,8 @@ export class Overview {
   }
 
   #leader(query) {
-    if (query.value === null || query.share === null) return [element("td", { class: "leader nothing" }, "–"), element("td", { class: "share nothing" }, "–")];
+    if (query.value === null || query.share === null)
+      return [element("td", { class: "leader nothing" }, "–"), element("td", { class: "share nothing" }, "–")];
     const attribute = query.attribute === null ? [] : [element("small", {}, `${query.attribute} `)];
     const [value, interval] = this.#figures(query);
     return [

@@ -35,11 +35,28 @@ export class PairTable {
     const largest = Math.max(1e-9, ...cells.map(({ share }) => share));
     const proofs = cells.filter(({ present }) => present).length;
     this.card.hidden = cells.length === 0;
-    this.text.textContent = `${first} by ${second}: share of all clients. ${count(proofs)} of ${count(cells.length)} cells are proved present, and the others may be zero.`;
-    const head = element("tr", {}, element("th", { scope: "col" }, first), ...columns.map((value) => element("th", { scope: "col" }, value)), element("th", { scope: "col", class: "margin" }, "all"));
+    this.text.textContent =
+      `${first} by ${second}: share of all clients. ${count(proofs)} of ${count(cells.length)} cells are proved present, ` +
+      "and the others may be zero.";
+    const head = element(
+      "tr",
+      {},
+      element("th", { scope: "col" }, first),
+      ...columns.map((value) => element("th", { scope: "col" }, value)),
+      element("th", { scope: "col", class: "margin" }, "all"),
+    );
     const body = rows.map((row) => {
       const line = columns.map((column) => byPair.get(JSON.stringify([row, column])));
-      const button = element("button", { type: "button", class: "plain", "aria-pressed": given?.value === row, onclick: () => this.choose({ given: given?.value === row ? null : row }) }, row);
+      const button = element(
+        "button",
+        {
+          type: "button",
+          class: "plain",
+          "aria-pressed": given?.value === row,
+          onclick: () => this.choose({ given: given?.value === row ? null : row }),
+        },
+        row,
+      );
       const margin = element("td", { class: "margin" }, percent(sum(line.map((cell) => cell?.share ?? 0)), 1));
       return element("tr", {}, element("th", { scope: "row" }, button), ...line.map((cell) => this.#cell(cell, largest)), margin);
     });

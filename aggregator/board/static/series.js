@@ -19,7 +19,10 @@ function historyText(value, answer, simulated) {
   const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
   if (!last) return `${nameInText(value)}: not among the published values${note}`;
   const { measure, unit } = answer;
-  const truth = simulated && last.truth !== null ? `, ${measure === "share" ? "true share" : "truth"} ${answerText({ ...last, measure, value: last.truth }, unit).split(" (")[0]}` : "";
+  const truth =
+    simulated && last.truth !== null
+      ? `, ${measure === "share" ? "true share" : "truth"} ${answerText({ ...last, measure, value: last.truth }, unit).split(" (")[0]}`
+      : "";
   return `${nameInText(value)}: ${answerText({ ...last, measure, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
 }
 
@@ -70,6 +73,8 @@ export class Series {
       ["Refused: duplicates", total("duplicate")],
       ["Refused: implausible noise", total("implausible")],
     ];
-    $("refused").replaceChildren(...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, number === null ? "–" : count(number))]));
+    $("refused").replaceChildren(
+      ...rows.flatMap(([name, number]) => [element("dt", {}, name), element("dd", {}, number === null ? "–" : count(number))]),
+    );
   }
 }

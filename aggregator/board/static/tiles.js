@@ -14,7 +14,12 @@ const tile = (name, figure, note = "", exact = null) => {
 function median(estimate) {
   const [{ name, value, low, high }] = answersOf(estimate);
   const decimals = places(low, high);
-  return tile(name, value === null ? "–" : withUnit(value, decimals, estimate.numbers.unit), value === null ? "" : `${plain(low, decimals)} to ${plain(high, decimals)}`, value);
+  return tile(
+    name,
+    value === null ? "–" : withUnit(value, decimals, estimate.numbers.unit),
+    value === null ? "" : `${plain(low, decimals)} to ${plain(high, decimals)}`,
+    value,
+  );
 }
 
 /** Returns the tile of the smallest share that a search can show. */
@@ -43,7 +48,13 @@ export function tiles(estimate, windows) {
   const list = [
     isWithheld ? tile("Reports in this window", "–", "withheld") : tile("Reports in this window", brief(estimate.n), "", estimate.n),
     tile("Reports per second", rate === null ? "–" : brief(rate), isRateWithheld ? "withheld" : ""),
-    isWithheld ? tile("Refused", "–", "withheld") : tile("Refused", count(refused), refused ? `${count(estimate.refused.duplicate)} twice, ${count(estimate.refused.implausible)} implausible` : "in this window"),
+    isWithheld
+      ? tile("Refused", "–", "withheld")
+      : tile(
+          "Refused",
+          count(refused),
+          refused ? `${count(estimate.refused.duplicate)} twice, ${count(estimate.refused.implausible)} implausible` : "in this window",
+        ),
     isWithheld ? tile("Standard error", "–", "withheld") : accuracy(estimate, after),
     tile("Epsilon", String(Number(estimate.oracle.record_epsilon.toPrecision(3))), `oracle ${estimate.oracle.name}`),
   ];

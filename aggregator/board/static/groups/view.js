@@ -37,7 +37,13 @@ export class GroupsView {
     const kind = numbers ? "Quantiles, means and ranges" : "The most frequent values of the total";
     const level = `${levelText(answer.level)} interval`;
     this.text.textContent = `${kind}, with the ${level} of each. The groups are public and sent in clear.${this.#weights(query)}`;
-    const parts = answer.groups.map((part) => this.#group(part, rows.filter(({ group }) => group === part.group), { at, unit: answer.unit, name: numbers ? title : String, query, selection }));
+    const parts = answer.groups.map((part) =>
+      this.#group(
+        part,
+        rows.filter(({ group }) => group === part.group),
+        { at, unit: answer.unit, name: numbers ? title : String, query, selection },
+      ),
+    );
     this.box.replaceChildren(...parts);
   }
 
@@ -49,10 +55,24 @@ export class GroupsView {
 
   #group({ group, n, withheld: reason }, rows, { at, unit, name, query, selection }) {
     const isChosen = group === selection;
-    const button = element("button", { type: "button", class: "plain", "aria-pressed": String(isChosen), onclick: () => this.choose({ group: isChosen ? null : group, compare: null, from: null }) }, group);
+    const button = element(
+      "button",
+      {
+        type: "button",
+        class: "plain",
+        "aria-pressed": String(isChosen),
+        onclick: () => this.choose({ group: isChosen ? null : group, compare: null, from: null }),
+      },
+      group,
+    );
     const size = element("small", {}, reason === null ? `${count(n)} reports` : withheld(reason, query));
     const table = element("table", {}, element("tbody", {}, ...rows.map((row) => this.#row(row, name(row.value), at, unit))));
-    return element("section", { class: isChosen ? "multiple chosen" : "multiple" }, element("h3", {}, button, " ", size), ...(rows.length ? [table] : []));
+    return element(
+      "section",
+      { class: isChosen ? "multiple chosen" : "multiple" },
+      element("h3", {}, button, " ", size),
+      ...(rows.length ? [table] : []),
+    );
   }
 
   #row(row, name, at, unit) {

@@ -87,11 +87,19 @@ export class Distribution {
   #blocks(numbers, shares, truth, x, y) {
     const { edges } = numbers.histogram;
     const bars = shares.map(({ share }, at) =>
-      shape("rect", { class: "block", x: x(edges[at]) + 0.5, width: Math.max(1, x(edges[at + 1]) - x(edges[at]) - 1), y: y(share), height: y(0) - y(share) }),
+      shape("rect", {
+        class: "block",
+        x: x(edges[at]) + 0.5,
+        width: Math.max(1, x(edges[at + 1]) - x(edges[at]) - 1),
+        y: y(share),
+        height: y(0) - y(share),
+      }),
     );
     const line = (column) => column.map((share, at) => `${x(edges[at])},${y(share)} ${x(edges[at + 1])},${y(share)}`);
     const upper = line(shares.map((each) => each.high));
-    const lower = line(shares.map((each) => each.low)).reverse().map((pair) => pair.split(" ").reverse().join(" "));
+    const lower = line(shares.map((each) => each.low))
+      .reverse()
+      .map((pair) => pair.split(" ").reverse().join(" "));
     const band = shape("polygon", { class: "band", points: [...upper, ...lower].join(" ") });
     const true_ = truth === null ? [] : [shape("polyline", { class: "truth-line", points: line(truth).join(" ") })];
     return [...bars, band, ...true_];
@@ -101,7 +109,15 @@ export class Distribution {
     const items = marks.map((mark) => {
       const half = (LETTER * mark.label.length) / 2;
       const at = Math.min(Math.max(x(mark.value), half + 1), width - half - 1);
-      return { ...mark, x: x(mark.value), text: at, from: x(mark.low), to: x(mark.high), start: Math.min(x(mark.low), at - half), end: Math.max(x(mark.high), at + half) };
+      return {
+        ...mark,
+        x: x(mark.value),
+        text: at,
+        from: x(mark.low),
+        to: x(mark.high),
+        start: Math.min(x(mark.low), at - half),
+        end: Math.max(x(mark.high), at + half),
+      };
     });
     return items.sort((one, other) => one.start - other.start);
   }

@@ -11,7 +11,7 @@ export const ticks = (numbers, most) => (numbers.scale === "log" ? powers : step
 
 function steps({ low, high }, most) {
   const power = 10 ** Math.floor(Math.log10((high - low) / most));
-  const step = [1, 2, 5, 10].find((factor) => ((high - low) / (factor * power)) <= most) * power;
+  const step = [1, 2, 5, 10].find((factor) => (high - low) / (factor * power) <= most) * power;
   const first = Math.ceil(low / step - 1e-9);
   const count = Math.floor(high / step + 1e-9) - first + 1;
   return Array.from({ length: count }, (_, at) => Number(((first + at) * step).toPrecision(12)));
@@ -27,5 +27,7 @@ function powers({ low, high }, most) {
     if (inside.length && inside.length <= most) return inside;
   }
   const every = Math.ceil((last - first + 1) / most);
-  return Array.from({ length: last - first + 1 }, (_, at) => 10 ** (first + at)).filter((value, at) => at % every === 0 && value >= low && value <= high);
+  return Array.from({ length: last - first + 1 }, (_, at) => 10 ** (first + at)).filter(
+    (value, at) => at % every === 0 && value >= low && value <= high,
+  );
 }

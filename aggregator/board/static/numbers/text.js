@@ -30,11 +30,15 @@ export function withInterval({ value, low, high }, unit) {
 
 /** Returns a number for an axis. */
 export const axisNumber = (value) => {
-  if (Math.abs(value) >= 10_000) return new Intl.NumberFormat(LOCALE, { notation: "compact", maximumSignificantDigits: 3 }).format(value).replace("-", "−");
+  if (Math.abs(value) >= 10_000)
+    return new Intl.NumberFormat(LOCALE, { notation: "compact", maximumSignificantDigits: 3 }).format(value).replace("-", "−");
   return Number.isInteger(value) ? brief(value).replace("-", "−") : String(Number(value.toPrecision(3))).replace("-", "−");
 };
 
-const NAMES = new Map([["mean", "Mean"], ["geometric_mean", "Geometric mean"]]);
+const NAMES = new Map([
+  ["mean", "Mean"],
+  ["geometric_mean", "Geometric mean"],
+]);
 
 /** Returns the name of an answer for people. */
 export const title = (name) => NAMES.get(name) ?? name;

@@ -30,7 +30,10 @@ export function summary(estimate) {
   const rows = answersOf(estimate);
   const quantiles = rows.filter(({ name }) => /^p\d/.test(name));
   const parts = quantiles.map((row) => `${row.name} is ${answerText(row, numbers.unit)}`);
-  const reach = numbers.resolution === null ? "" : ` The share of the numbers below any number is known to ± ${(100 * numbers.resolution).toFixed(1)} percentage points.`;
+  const reach =
+    numbers.resolution === null
+      ? ""
+      : ` The share of the numbers below any number is known to ± ${(100 * numbers.resolution).toFixed(1)} percentage points.`;
   return `${parts.join(", ")}.${reach}`;
 }
 
@@ -43,7 +46,14 @@ export class NumbersView {
     this.text = element("p", { class: "sub summary" });
     this.body = element("tbody");
     const head = (text, kind) => element("th", { scope: "col", class: kind }, text);
-    const heads = [head("Answer", "answer"), head("Value", "number"), head(element("span", { class: "hidden" }, "Interval on the scale"), "plot"), head("95% interval", "interval"), head("Truth", "number truth"), head("Error", "number truth")];
+    const heads = [
+      head("Answer", "answer"),
+      head("Value", "number"),
+      head(element("span", { class: "hidden" }, "Interval on the scale"), "plot"),
+      head("95% interval", "interval"),
+      head("Truth", "number truth"),
+      head("Error", "number truth"),
+    ];
     const caption = element("caption", { class: "hidden" }, "Quantiles, means and ranges. Choose one to see its history.");
     const table = element("table", { id: "quantities" }, caption, element("thead", {}, element("tr", {}, ...heads)), this.body);
     const scroll = element("div", { class: "scroll", role: "region", "aria-label": "Quantiles, means and ranges", tabindex: "0" }, table);
@@ -100,8 +110,13 @@ export class NumbersView {
       if (isNumber) track.append(place(element("i", { class: "dot" }), at(row.value)));
       if (truth !== null) track.append(place(element("i", { class: "true" }), at(truth)));
     }
-    const ends = row.from === undefined ? [] : [" ", element("small", {}, `${short(row.from)} to ${short(row.to)}${numbers.unit ? ` ${numbers.unit}` : ""}`)];
-    const button = element("button", { type: "button", "data-answer": row.name, "aria-pressed": String(isChosen), onclick: () => this.choose(row.name) }, title(row.name));
+    const ends =
+      row.from === undefined ? [] : [" ", element("small", {}, `${short(row.from)} to ${short(row.to)}${numbers.unit ? ` ${numbers.unit}` : ""}`)];
+    const button = element(
+      "button",
+      { type: "button", "data-answer": row.name, "aria-pressed": String(isChosen), onclick: () => this.choose(row.name) },
+      title(row.name),
+    );
     const error = truth === null || !isKnown ? null : row.value - truth;
     return element(
       "tr",

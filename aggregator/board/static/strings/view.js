@@ -15,17 +15,38 @@ export class StringsView {
     this.none = element("p", { class: "none" });
     this.body = element("tbody");
     const head = (text, kind) => element("th", { scope: "col", class: kind }, text);
-    const heads = [head("#", "rank"), head("Name", "name"), head("Share", "number"), head(element("span", { class: "hidden" }, "Bar and interval"), "plot"), head("Interval", "interval"), head("First seen", "seen")];
+    const heads = [
+      head("#", "rank"),
+      head("Name", "name"),
+      head("Share", "number"),
+      head(element("span", { class: "hidden" }, "Bar and interval"), "plot"),
+      head("Interval", "interval"),
+      head("First seen", "seen"),
+    ];
     const caption = element("caption", { class: "hidden" }, "The names found, by share. Choose one to see its history.");
     const table = element("table", { id: "names" }, caption, element("thead", {}, element("tr", {}, ...heads)), this.body);
     this.scroll = element("div", { class: "scroll", role: "region", "aria-label": "Names found", tabindex: "0" }, table);
     this.levels = element("p", { class: "sub" });
     this.unclear = element("p", { class: "sub" });
-    this.field = element("input", { id: "ask-text", type: "text", maxlength: LONGEST, autocomplete: "off", spellcheck: "false", "aria-describedby": "ask-note" });
+    this.field = element("input", {
+      id: "ask-text",
+      type: "text",
+      maxlength: LONGEST,
+      autocomplete: "off",
+      spellcheck: "false",
+      "aria-describedby": "ask-note",
+    });
     this.answer = element("p", { id: "answer", role: "status" });
     const line = element("div", { class: "line" }, this.field, element("button", { type: "submit" }, "Ask"));
     const note = element("p", { id: "ask-note", class: "sub" }, PROTECTION);
-    const form = element("form", { id: "ask", onsubmit: (event) => this.#ask(event) }, element("label", { for: "ask-text" }, "Share of any string"), line, this.answer, note);
+    const form = element(
+      "form",
+      { id: "ask", onsubmit: (event) => this.#ask(event) },
+      element("label", { for: "ask-text" }, "Share of any string"),
+      line,
+      this.answer,
+      note,
+    );
     this.box.append(this.reach, this.none, this.scroll, this.levels, this.unclear, form);
   }
 
@@ -51,7 +72,7 @@ export class StringsView {
     this.body.replaceChildren(...estimate.values.map((row, at) => this.#row(row, about.get(row.value), at + 1, end, window.end, selection)));
     if (focus !== undefined) [...this.body.querySelectorAll("button")].find((each) => each.dataset.name === focus)?.focus({ preventScroll: true });
     if (document.activeElement !== this.field) this.field.value = asked?.text ?? "";
-    this.answer.textContent = asked === null ? "" : asked.error ?? answerText(asked.text, asked.answer, names);
+    this.answer.textContent = asked === null ? "" : (asked.error ?? answerText(asked.text, asked.answer, names));
   }
 
   #row(row, { first_seen: seen, level }, rank, end, windowEnd, selection) {
@@ -63,7 +84,17 @@ export class StringsView {
     const whisker = element("i", { class: "whisker" });
     whisker.style.left = at(row.low);
     whisker.style.width = at(row.high - row.low);
-    const button = element("button", { type: "button", "data-name": row.value, "aria-label": plainName(row.value), "aria-pressed": String(isChosen), onclick: () => this.choose({ value: row.value }) }, nameElement(row.value));
+    const button = element(
+      "button",
+      {
+        type: "button",
+        "data-name": row.value,
+        "aria-label": plainName(row.value),
+        "aria-pressed": String(isChosen),
+        onclick: () => this.choose({ value: row.value }),
+      },
+      nameElement(row.value),
+    );
     const tag = seen === windowEnd && level !== LEVEL ? [element("span", { class: "tag enter" }, "new")] : [];
     return element(
       "tr",
