@@ -18,7 +18,13 @@ const FIRST_ROWS = 15;
 const GROUP_ROWS = 8;
 const SMOOTH = "norm_sub"; // the blocks of a histogram for the eye, with shares from 0 to 100%
 const ALL = 10_000; // maximum number of rows of the API
-const RANGES = [["", "all windows"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"]];
+const RANGES = [
+  ["", "all windows"],
+  ["900", "15 min"],
+  ["3600", "1 h"],
+  ["21600", "6 h"],
+  ["86400", "1 d"],
+];
 const $ = (id) => document.getElementById(id);
 
 export const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
@@ -33,6 +39,13 @@ const ifGone = (error, instead) => {
   if (error instanceof ApiError && error.status === 404) return instead;
   throw error;
 };
+
+/** Returns the name that the page shows first: a quantile, or the largest value. */
+const firstName = ({ areNumbers, attribute }, estimate) => (areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value);
+
+/** Returns the names of all values or numbers of an estimate. */
+const valueNames = ({ areNumbers }, estimate) =>
+  areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
 
 export class QueryPage {
   #download = null;
@@ -74,62 +87,125 @@ export class QueryPage {
 
   /** Requests the page of a query and shows it. Returns whether there is a window to show. */
   async show(query) {
-    const name = encodeURIComponent(query.name);
+    const selection = this.#selection(query);
+    const { of, attribute, at } = selection;
+    const isFilling = this.address.get("filling") === "1";
+
+    const estimate = await this.#estimate(selection, isFilling && !at);
+    const method = estimate?.method ?? selection.method;
+    this.#controls(query, attribute, method, isFilling, of);
+    if (!estimate) return this.#none(...(at ? this.#gone(query, of, at) : this.#waiting(query, of)));
+
+    const about = { ...of, method, attribute: attribute.name };
+    const position = { window: estimate.window.end, provisional: !estimate.final };
+    this.#setDownload(selection, about, position);
+    const value = this.address.get("value") ?? firstName(selection, estimate);
+    const results = await this.#request(selection, estimate, { about, position, value });
+    this.#showResults(selection, estimate, value, results);
+    this.#showLink(query, of, attribute, method, value, estimate);
+    return true;
+  }
+
+  /** Returns what the address asks for: the kind of window, the group, the attribute, the method and the values. */
+  #selection(query) {
     const { kind, size, step } = this.kind(query);
     const labels = labelsOf(query);
     const group = labels.find((label) => label === this.address.get("group")) ?? null;
-    const of = { kind, size, step, group };
     const attribute = query.attributes.find((each) => each.name === this.address.get("attribute")) ?? query.attributes[0];
     const areNumbers = attribute.numbers !== null;
     const areStrings = attribute.strings !== null;
     const isList = !areNumbers && !areStrings; // the values are listed in the query file
-    const choice = this.address.get("method");
-    let method = areNumbers ? SMOOTH : query.methods.includes(choice) ? choice : query.methods[0]; // unbiased, whose interval the table shows
-    const filling = this.address.get("filling") === "1";
-    const at = this.address.get("at"); // the end of the window at which the page is paused
     const search = folded(this.address.get("find") ?? "");
-    const top = this.address.has("all") || search || !isList ? ALL : FIRST_ROWS;
-    const estimate = await this.#estimate(query, name, { ...of, method, attribute: attribute.name, top, window: at }, filling && !at);
-    method = estimate?.method ?? method;
-    const about = { ...of, method, attribute: attribute.name };
-    this.#controls(query, attribute, method, filling, of);
-    if (!estimate && at) return this.#none(`This board does not have the window of ${query.name}${group === null ? "" : `, ${query.groups.name} ${group},`} that ended at ${moment(Number(at))}.`, this.newestButton());
-    if (!estimate) return this.#none(...this.#waiting(query, of));
-    const position = { window: estimate.window.end, provisional: !estimate.final };
-    const nameParts = [query.name, attribute.name, group, windowKey(of), position.window, method].filter((each) => each !== null).join("-");
-    this.#download = [`queries/${name}/estimate`, { ...about, ...position, top: ALL }, `${nameParts}.csv`];
-    this.#end = estimate.window.end;
-    const value = this.address.get("value") ?? (areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value);
+    return {
+      query,
+      path: `queries/${encodeURIComponent(query.name)}`,
+      of: { kind, size, step, group },
+      labels,
+      attribute,
+      areNumbers,
+      areStrings,
+      isList,
+      method: areNumbers ? SMOOTH : this.#method(query),
+      at: this.address.get("at"), // the end of the window at which the page is paused
+      search,
+      top: this.address.has("all") || search || !isList ? ALL : FIRST_ROWS,
+    };
+  }
+
+  /** Returns the method of the address, by default the unbiased one, whose interval the table shows. */
+  #method({ methods }) {
+    const choice = this.address.get("method");
+    return methods.includes(choice) ? choice : methods[0];
+  }
+
+  /** Prepares the file that the download saves: all values of the visible window. */
+  #setDownload({ query, path, of, attribute }, about, position) {
+    const parts = [query.name, attribute.name, of.group, windowKey(of), position.window, about.method];
+    const name = parts.filter((each) => each !== null).join("-");
+    this.#download = [`${path}/estimate`, { ...about, ...position, top: ALL }, `${name}.csv`];
+    this.#end = position.window;
+  }
+
+  /** Requests all that the page shows beside the estimate. Comparison, pairs and groups show their answers themselves. */
+  async #request(selection, estimate, { about, position, value }) {
+    const { query, path, of, attribute, areStrings, at } = selection;
+    const { kind, size, step, group } = of;
     const second = this.address.get("with");
-    const rateWindow = this.rateKind(query);
-    const range = Number(this.#range());
-    const span = { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, estimate.window.end - range), limit: ALL } : {}) };
-    const pointsOf = (value) =>
-      this.answers.get([subject(query.name, of, true)], `queries/${name}/history`, { ...about, value, ...span }).catch((error) => ifGone(error, null));
-    const [points, others, windows, changes, asked] = await Promise.all([
+    const span = this.#span(estimate, at);
+    const finals = subject(query.name, of, true);
+    const pointsOf = (name) => {
+      const answer = this.answers.get([finals], `${path}/history`, { ...about, value: name, ...span });
+      return answer.catch((error) => ifGone(error, null));
+    };
+
+    const [points, others, rates, changes, asked] = await Promise.all([
       value === undefined ? null : pointsOf(value),
       second === null || value === undefined ? null : pointsOf(second),
-      this.answers.get([subject(query.name, rateWindow, true)], `queries/${name}/windows`, { kind: rateWindow.kind, size: rateWindow.size, step: rateWindow.step, group, limit: 200, ...span }),
+      this.#rates(query, path, { group, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
-      areStrings ? this.#askFor(query, name, { ...about, ...position }) : null,
-      areStrings ? null : this.comparison.show(query, estimate, { ...of, attribute: attribute.name }, { subject: subject(query.name, of, true), top: this.address.has("all") ? ALL : FIRST_ROWS, labels }),
-      this.#showPairs(query, name, attribute, { ...of, ...position }),
-      this.#showGroups(query, name, attribute, { kind, size, step, ...position }, group),
+      areStrings ? this.#askFor(query, path, { ...about, ...position }) : null,
+      areStrings ? null : this.#compare(selection, estimate, finals),
+      this.#showPairs(query, path, attribute, { ...of, ...position }),
+      this.#showGroups(query, path, attribute, { kind, size, step, ...position }, group),
     ]);
-    this.alerts.show(at ? changes.alerts.filter((each) => each.window.end <= at) : changes.alerts);
-    const values = search && isList ? estimate.values.filter((each) => folded(each.value).includes(search)) : estimate.values;
-    this.#showEstimate(query, { ...estimate, values }, value, windows.windows, areNumbers, areStrings);
+    return { second, points, others, windows: rates.windows, alerts: changes.alerts, asked };
+  }
+
+  /** Returns the parameters of the time that the charts show, up to the window at which the page is paused. */
+  #span({ window }, at) {
+    const range = Number(this.#range());
+    return { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, window.end - range), limit: ALL } : {}) };
+  }
+
+  /** Requests the windows for the chart of reports per second. */
+  #rates(query, path, parameters) {
+    const { kind, size, step } = this.rateKind(query);
+    const finals = subject(query.name, { kind, size, step }, true);
+    return this.answers.get([finals], `${path}/windows`, { kind, size, step, ...parameters });
+  }
+
+  #compare({ query, of, labels, attribute }, estimate, finals) {
+    const about = { ...of, attribute: attribute.name };
+    return this.comparison.show(query, estimate, about, { subject: finals, top: this.address.has("all") ? ALL : FIRST_ROWS, labels });
+  }
+
+  /** Shows the estimate of a window, and what else was requested. */
+  #showResults(selection, estimate, value, { second, points, others, windows, alerts, asked }) {
+    const { query, of, attribute, areNumbers, areStrings, isList, at, search } = selection;
+    this.alerts.show(at ? alerts.filter((each) => each.window.end <= at) : alerts);
+
+    const isSearch = search && isList;
+    const values = isSearch ? estimate.values.filter((each) => folded(each.value).includes(search)) : estimate.values;
+    this.#showEstimate(query, { ...estimate, values }, value, windows, areNumbers, areStrings);
     this.numbers.show(estimate, value);
     this.strings.show(estimate, attribute, value, asked);
-    const names = areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
-    $("values").replaceChildren(...names.map((each) => element("option", { value: each })));
+    $("values").replaceChildren(...valueNames(selection, estimate).map((name) => element("option", { value: name })));
     $("withheld").textContent = gap(estimate, query, Boolean(at));
+
     const isSame = points?.measure === others?.measure; // a share and a number have no common axis
     this.series.showHistory([value, points], second === null || !isSame ? null : [second, others], query.simulated, of.step || query.pane);
-    this.series.showRates(windows.windows, query);
-    this.#showLink(query, of, attribute, method, value, estimate);
+    this.series.showRates(windows, query);
     $("privacy").replaceChildren(...privacy(query));
-    return true;
   }
 
   #none(text, ...more) {
@@ -146,6 +222,12 @@ export class QueryPage {
     return element("button", { type: "button", onclick: () => this.choose(changes) }, text);
   }
 
+  /** Returns that the board no longer has the window at which the page is paused. */
+  #gone(query, { group }, at) {
+    const owner = group === null ? "" : `, ${query.groups.name} ${group},`;
+    return [`This board does not have the window of ${query.name}${owner} that ended at ${moment(Number(at))}.`, this.newestButton()];
+  }
+
   /** Returns why there is no window to show, and buttons that lead to others. */
   #waiting({ name, starts, lateness, windows, groups }, of) {
     if (starts !== null && starts > this.now()) return [`${name} begins at ${moment(starts)}. Earlier reports are refused.`];
@@ -159,15 +241,16 @@ export class QueryPage {
     }
     return [
       `${name} has no final window yet, so no report has been counted. This page has waited since ${clock(this.since)}. ` +
-      `A window of ${windowName(of)} becomes final ${duration(lateness)} after its end, if it has reports.`
+        `A window of ${windowName(of)} becomes final ${duration(lateness)} after its end, if it has reports.`,
     ];
   }
 
   /** Requests a window; before the first final one, the provisional window. Older records may lack a method: then the unbiased shares. */
-  async #estimate(query, name, about, filling) {
+  async #estimate({ query, path, of, attribute, method: choice, top, at }, filling) {
+    const about = { ...of, method: choice, attribute: attribute.name, top, window: at };
     const ask = (provisional, method = about.method) => {
       const subjects = [true, ...(provisional ? [false] : [])].map((final) => subject(query.name, about, final));
-      return this.answers.get(subjects, `queries/${name}/estimate`, { ...about, method, provisional }).catch((error) => {
+      return this.answers.get(subjects, `${path}/estimate`, { ...about, method, provisional }).catch((error) => {
         if (error.parameter === "method" && method !== null) return ask(provisional, null);
         return ifGone(error, null);
       });
@@ -176,11 +259,14 @@ export class QueryPage {
   }
 
   /** Requests the share of the string in the address. Returns the string, and its answer or the error of the board. */
-  async #askFor(query, name, about) {
+  async #askFor(query, path, about) {
     const text = this.address.get("ask");
     if (text === null) return null;
     try {
-      return { text, answer: await this.answers.get([subject(query.name, about, !about.provisional)], `queries/${name}/estimate`, { ...about, value: text }) };
+      return {
+        text,
+        answer: await this.answers.get([subject(query.name, about, !about.provisional)], `${path}/estimate`, { ...about, value: text }),
+      };
     } catch (error) {
       if (error instanceof ApiError && [400, 404].includes(error.status)) return { text, error: error.message };
       throw error;
@@ -188,12 +274,12 @@ export class QueryPage {
   }
 
   /** Requests and shows the table of a pair, with the shares within the row that the address names. */
-  async #showPairs(query, name, attribute, about) {
+  async #showPairs(query, path, attribute, about) {
     const [first, second] = attribute.name?.split(PAIR) ?? [];
     if (second === undefined) return this.pairs.hide();
     const finals = [subject(query.name, about, !about.provisional)];
     const value = this.address.get("given");
-    const ask = (route, more) => this.answers.get(finals, `queries/${name}/${route}`, { ...about, ...more });
+    const ask = (route, more) => this.answers.get(finals, `${path}/${route}`, { ...about, ...more });
     const [cells, given] = await Promise.all([
       ask("estimate", { attribute: attribute.name, top: ALL }),
       value === null ? null : ask("given", { attribute: first, of: second, value }).catch((error) => ifGone(error, null)),
@@ -202,10 +288,12 @@ export class QueryPage {
   }
 
   /** Requests and shows all groups side by side. */
-  async #showGroups(query, name, attribute, about, group) {
+  async #showGroups(query, path, attribute, about, group) {
     if (query.groups === null) return this.groups.hide();
     const finals = [subject(query.name, about, !about.provisional)];
-    const answer = await this.answers.get(finals, `queries/${name}/groups`, { ...about, attribute: attribute.name, top: GROUP_ROWS }).catch((error) => ifGone(error, null));
+    const answer = await this.answers
+      .get(finals, `${path}/groups`, { ...about, attribute: attribute.name, top: GROUP_ROWS })
+      .catch((error) => ifGone(error, null));
     if (answer === null) this.groups.hide();
     else this.groups.show(answer, attribute, query, group);
   }
@@ -216,7 +304,8 @@ export class QueryPage {
     const name = estimate.final ? "Window" : "Provisional window";
     const cause = reason(estimate.quality.flags);
     const through = estimate.through === null ? "" : ` up to ${clock(estimate.through)}`;
-    $("window").textContent = `${name} from ${moment(start)} to ${clock(end)}, ${cause ? withheld(cause, query) : `${count(estimate.n)} reports${through}`}`;
+    $("window").textContent =
+      `${name} from ${moment(start)} to ${clock(end)}, ${cause ? withheld(cause, query) : `${count(estimate.n)} reports${through}`}`;
     $("caption").textContent = `The most frequent values of ${query.name}, by ${estimate.method}`;
     $("board").classList.toggle("plain", !estimate.error);
     $("tiles").replaceChildren(...tiles(estimate, windows));
@@ -268,13 +357,25 @@ export class QueryPage {
     $("pause").setAttribute("aria-pressed", isPaused);
     $("pause").textContent = isPaused ? "Resume" : "Pause";
     select($("range"), RANGES, this.#range());
-    select($("kind"), query.windows.map((each) => [windowKey(each), windowName(each)]), windowKey(of));
+    select(
+      $("kind"),
+      query.windows.map((each) => [windowKey(each), windowName(each)]),
+      windowKey(of),
+    );
     $("attribute-box").hidden = query.attributes.length < 2;
-    select($("attribute"), query.attributes.map((each) => [each.name ?? "", each.name ?? ""]), attribute.name ?? "");
+    select(
+      $("attribute"),
+      query.attributes.map((each) => [each.name ?? "", each.name ?? ""]),
+      attribute.name ?? "",
+    );
     $("group-box").hidden = query.groups === null;
     $("group-name").textContent = query.groups === null ? "" : `By ${query.groups.name}`;
     select($("group"), [["", "total"], ...labelsOf(query).map((label) => [label, label])], of.group ?? "");
-    swap($("methods"), query.methods.map((each) => this.#radio(each)), query.methods.join());
+    swap(
+      $("methods"),
+      query.methods.map((each) => this.#radio(each)),
+      query.methods.join(),
+    );
     for (const input of $("methods").querySelectorAll("input")) input.checked = input.value === method;
     $("provisional").checked = filling;
     if (document.activeElement !== $("find")) $("find").value = this.address.get("find") ?? "";
