@@ -41,6 +41,7 @@ from aggregator.board.answers.parameters import (
     Parameter,
 )
 from aggregator.board.answers.window_answers import TableAnswer
+from aggregator.board.answers.word_list import WordList
 from hubbub.http.schema import Schema, schema
 
 PREFIX = "/api/v1"
@@ -140,6 +141,7 @@ ROUTES = (
         Alerts,
         (QUERY, ATTRIBUTE, ALERT_KIND, LIMIT),
     ),
+    Route(PREFIX + "/words", "The texts of flags and alerts on the page and in the terminal", WordList),
 )
 
 _TEXT = {"type": "string"}

@@ -2,7 +2,7 @@
 
 import { count, element, ends, moment, percent, quantity, windowName } from "./format.js";
 import { nameElement, nameInText } from "./strings/name.js";
-import { fromTheStart, stretch, tag, thing, verb } from "./words.js";
+import { stretch, tag, thing, verb } from "./words.js";
 
 const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
 const FRESH = 60; // seconds of log time that a tag or a note stays
@@ -55,7 +55,8 @@ export class Alerts {
   notify(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
-    const text = `${nameInText(alert.value)} ${change(alert)}${stretch(alert)} (${subject(alert)}): ${measure(alert, alert.share)}${this.#before(alert)}`;
+    const figures = `${measure(alert, alert.share)}${this.#before(alert)}`;
+    const text = `${nameInText(alert.value)} ${change(alert)}${stretch(alert)} (${subject(alert)}): ${figures}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const notes = [...this.news.children];
     note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
@@ -94,7 +95,18 @@ export class Alerts {
   #time({ query, attribute, value, window }) {
     const time = element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
     if (this.address === null) return time;
-    const settings = { q: query, window: windowKey(window), attribute, group: null, value, at: window.end, filling: null, find: null, compare: null, from: null };
+    const settings = {
+      q: query,
+      window: windowKey(window),
+      attribute,
+      group: null,
+      value,
+      at: window.end,
+      filling: null,
+      find: null,
+      compare: null,
+      from: null,
+    };
     return element("a", { href: this.address.link(settings), title: "Show this window" }, time);
   }
 
@@ -102,17 +114,36 @@ export class Alerts {
     const interval = `${measure(alert, alert.low)} to ${measure(alert, alert.high)}`;
     const share = `${measure(alert, alert.share)} (${interval})${this.#before(alert)}`;
     const label = element("span", { class: `tag ${alert.kind}` }, tag(alert));
-    return element("li", {}, this.#time(alert), label, element("b", {}, nameElement(alert.value)), share, element("small", {}, `${subject(alert)}${stretch(alert)}`));
+    return element(
+      "li",
+      {},
+      this.#time(alert),
+      label,
+      element("b", {}, nameElement(alert.value)),
+      share,
+      element("small", {}, `${subject(alert)}${stretch(alert)}`),
+    );
   }
 
   #group(group) {
     const [alert] = group;
     const values = [...new Set(group.map((each) => each.value))];
-    const names = values.slice(0, MOST_NAMES).map((name) => nameInText(ends(name))).join(", ") + (values.length > MOST_NAMES ? ", …" : "");
-    const from = `${values.length === 1 ? "was" : "were"} ${fromTheStart(alert)}`;
-    const text = `${thing(alert, values.length)} ${alert.baseline ? from : verb(alert, true)}:`;
-    const label = element("span", { class: `tag ${alert.kind}` }, alert.baseline ? "baseline" : tag(alert));
+    const names =
+      values
+        .slice(0, MOST_NAMES)
+        .map((name) => nameInText(ends(name)))
+        .join(", ") + (values.length > MOST_NAMES ? ", …" : "");
+    const isPlural = !alert.baseline || values.length > 1;
+    const text = `${thing(alert, values.length)} ${verb(alert, isPlural)}:`;
+    const label = element("span", { class: `tag ${alert.kind}` }, tag(alert));
     const source = alert.baseline ? alert.query : subject(alert);
-    return element("li", {}, this.#time(alert), label, element("span", {}, element("b", {}, count(values.length)), ` ${text} ${names}`), element("small", {}, source));
+    return element(
+      "li",
+      {},
+      this.#time(alert),
+      label,
+      element("span", {}, element("b", {}, count(values.length)), ` ${text} ${names}`),
+      element("small", {}, source),
+    );
   }
 }

@@ -7,6 +7,7 @@ import { clock, moment } from "./format.js";
 import { Overview } from "./overview.js";
 import { QueryPage, subject, windowKey } from "./query_page.js";
 import { statusOf } from "./status.js";
+import { learn } from "./words.js";
 
 const WAIT = 150; // milliseconds in which several events cause one refresh
 const LIST_SECONDS = 60; // until the queries are listed again, because no event announces a new setting
@@ -50,6 +51,7 @@ function failed(error) {
 
 async function show() {
   path();
+  learn(await answers.get([], "words"));
   if (isOverview()) return showOverview();
   state.queries = (await answers.get(["queries"], "queries")).queries;
   const current = query();

@@ -2,28 +2,25 @@
 
 import { clock, count, duration, element, moment, percent } from "./format.js";
 
-const FLAGS = {
-  partial: "The definition changed within this window.",
-  incomplete: "Kafka deleted reports before a worker could count them.",
-  skewed: "The noise of these reports differs from that of honest clients. Somebody may be sending forged reports.",
-  ids_overflow: "Too many frames carried an id. Some duplicates may be counted.",
-  cut: "This record would be larger than 8 MiB. It shows the values with the largest shares.",
-  partial_groups: "The total lacks groups that have too few reports to be shown.",
-  prior_rejected: "The fitted prior does not suit this window. The fallback method replaces it.",
+let table = new Map();
+
+/** Takes the texts of flags and alerts that the board sends. */
+export const learn = ({ words }) => {
+  table = new Map(words.map((word) => [word.name, word]));
 };
 
-export const flag = (name) => FLAGS[name] ?? name;
+const word = (name) => table.get(name) ?? { about: null, text: name, plural: name, tag: name };
 
-const REASONS = {
-  small: (crowd) => `withheld: fewer than ${count(crowd)} reports`,
-  held: (crowd) => `withheld: held back with a neighbour that holds fewer than ${count(crowd)}`,
-};
+const isReason = (name) => word(name).about === "withheld";
+
+/** Returns a flag as a sentence. */
+export const flag = (name) => word(name).text;
 
 /** Returns why windows have no values. */
-export const withheld = (reason, { crowd }) => REASONS[reason](crowd);
+export const withheld = (reason, { crowd }) => word(reason).text.replace("{crowd}", count(crowd));
 
 /** Returns the flag that says why a window has no values, if it has none. */
-export const reason = (flags) => flags.find((name) => name in REASONS) ?? null;
+export const reason = (flags) => flags.find(isReason) ?? null;
 
 /** Returns a sentence about the withheld windows after an estimate, or about its own. Empty if there are none. */
 export function gap(estimate, query, isPaused) {
@@ -41,7 +38,7 @@ export const forged = (name) => name === "skewed";
 
 /** Returns the flags that concern the visible method, except for the reason why a window is withheld. */
 export const flags = ({ method, quality }) =>
-  quality.flags.filter((name) => !(name in REASONS) && (name !== "prior_rejected" || method.startsWith("calibrate")));
+  quality.flags.filter((name) => !isReason(name) && (name !== "prior_rejected" || method.startsWith("calibrate")));
 
 const SOLUTIONS = {
   spl: "a report answers every attribute with an equal part of epsilon",
@@ -130,16 +127,17 @@ const isName = ({ kind, by, threshold }) => kind === "enter" && by !== null && t
 /** Returns the word for the thing that an alert is about. */
 export const thing = (alert, size) => `${isName(alert) ? "name" : "value"}${size === 1 ? "" : "s"}`;
 
-/** Returns how the values of a first window were there before, in words. */
-export const fromTheStart = (alert) => (isName(alert) ? "found by the first search" : "frequent from the start");
+/** Returns the texts of an alert. The first proof of a name has its own, because nobody listed the name. */
+function alertWord(alert) {
+  if (alert.baseline) return word(isName(alert) ? "first_search" : "baseline");
+  return word(isName(alert) ? "found" : alert.kind);
+}
 
 /** Returns what has become of a value, or of several values, in words. */
 export function verb(alert, isPlural = false) {
-  const { kind, by } = alert;
-  if (isName(alert)) return isPlural ? "were found for the first time" : "was found for the first time";
-  if (kind === "surge" || kind === "fade") return `${isPlural ? "have" : "has"} ${kind === "surge" ? "risen" : "fallen"}`;
-  return `${isPlural ? "are" : "is"} ${kind === "enter" ? "now" : "no longer"} proved ${by === "significance" ? "present" : "frequent"}`;
+  const { text, plural } = alertWord(alert);
+  return (isPlural ? plural : text).replace("{proof}", alert.by === "significance" ? "present" : "frequent");
 }
 
 /** Returns one word for what has become of a value. */
-export const tag = (alert) => (isName(alert) ? "found" : { enter: "proved", leave: "not proved", surge: "risen", fade: "fallen" }[alert.kind]);
+export const tag = (alert) => alertWord(alert).tag;

@@ -192,7 +192,7 @@ def _gap(windows: Sequence[Record]) -> str:
     record = windows[0]
     name = ", ".join(part for part in (record.query, record.attribute, record.group) if part is not None)
     start = datetime.fromtimestamp(record.span.end, UTC).isoformat()
-    reason = WITHHELD[windows[-1].withheld or "small"]
+    reason = WITHHELD[windows[-1].withheld or "small"].short
     return f"{name} {label(record.span.window)}: windows since {start} are {reason}"
 
 

@@ -13,7 +13,7 @@ from aggregator.records.list_intervals import first
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow
-from aggregator.records.words import FIRST_PROOF, FLAGS, PLURAL_FIRST_PROOF, PLURAL_VERBS, VERBS, WITHHELD
+from aggregator.records.words import FLAGS, WITHHELD, alert_word
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 from oracles.query.settings import Window
@@ -79,7 +79,7 @@ class Summary:
             heading=Heading.of(record),
             final=record.final,
             through=record.through,
-            withheld=record.withheld and WITHHELD[record.withheld],
+            withheld=WITHHELD[record.withheld].short if record.withheld else None,
             n=record.n,
             sigma=record.sigma,
             detectable=record.detectable,
@@ -87,7 +87,7 @@ class Summary:
             rows=tuple(rows),
             frequent=len(hitters),
             proved=sum(hitter.decided for hitter in hitters.values()),
-            flags=tuple(FLAGS.get(flag, plain(flag)) for flag in record.flags if flag not in WITHHELD),
+            flags=tuple(_flag_text(flag) for flag in record.flags if flag not in WITHHELD),
             record=record,
             has_search=has_search,
         )
@@ -158,6 +158,10 @@ class Summary:
         rows = ", ".join(f"{row.name} {row}" for row in listed)
         quality = f", {self.quality}" if self.quality else ""
         return f"{heading}{quality}: {rows}{f'; {level_text(level)} intervals' if listed else ''}"
+
+
+def _flag_text(flag: str) -> str:
+    return FLAGS[flag].short if flag in FLAGS else plain(flag)
 
 
 def _number_rows(record: Record) -> Iterator[TailRow]:
@@ -249,7 +253,7 @@ class Notice:
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {self.row.text(self.before)}"
-        verb = FIRST_PROOF if self.is_name else VERBS[self.kind].format(self.proof)
+        verb = alert_word(self.kind, is_name=self.is_name).short.format(proof=self.proof)
         return f"{self.row.name} {verb} {self.row}{before}{self.over}"
 
 
@@ -274,7 +278,7 @@ def _baseline_text(ranking: Sequence[Notice], top: int) -> str:
     # Each kind of window has its baseline, so a value may come several times.
     names = [row.name for row in {notice.row.value: notice.row for notice in ranking}.values()]
     count = _plural(len(names), ranking[0].thing)
-    start = "found by the first search" if ranking[0].is_name else "frequent from the start"
+    start = alert_word(ranking[0].kind, is_name=ranking[0].is_name, is_baseline=True).short
     return f"baseline: {count} {start}: {_list_text(names, top)}"
 
 
@@ -283,7 +287,8 @@ def _change_text(ranking: Sequence[Notice], top: int) -> str:
     if len(ranking) == 1:
         return str(notice)
 
-    verb = PLURAL_FIRST_PROOF if notice.is_name else PLURAL_VERBS[notice.kind].format(notice.proof)
+    word = alert_word(notice.kind, is_name=notice.is_name)
+    verb = (word.plural or word.text).format(proof=notice.proof)
     values = [f"{notice.row.name} {notice.row}" for notice in ranking]
     return f"{_plural(len(ranking), notice.thing)} {verb}: {_list_text(values, top)}"
 
