@@ -186,3 +186,39 @@ def test_all_code_is_counted(record_property):
     parts = ", ".join(f"{part} {count:,}" for part, count in counts.items())
     record_property("note", f"lines of code: {parts}, together {sum(counts.values()):,}")
     assert all(counts.values())
+
+
+SCRIPTS = [
+    path
+    for path in [*ROOT.glob("aggregator/**/*.js"), *ROOT.glob("clients/*/src/**/*.[jt]s")]
+    if "vendor" not in str(path)
+]
+"""Our own scripts, which nothing generates."""
+MOST_LOCALS = 25
+LONGEST_LINE = 150
+FUNCTION = re.compile(
+    r"^(?P<indent> *)(?:(?:export|async|static) )*(?:function )?[#\w]+\((?P<parameters>[^\n]*)\)(?:: [^\n]*)? \{\n"
+    r"(?P<body>.*?)^(?P=indent)\}",
+    re.MULTILINE | re.DOTALL,
+)
+BINDING = re.compile(r"\b(?:const|let|var) (\{.*?\}|\[.*?\]|\w+)(?= =|;| of| in)", re.DOTALL)
+BOUND = re.compile(r"[A-Za-z_$][\w$]*(?=\s*(?:[,}\])=]|$))")
+
+
+def local_counts(script):
+    """Yield the number of local names of each function and method of a script, those of inner functions included."""
+    for match in FUNCTION.finditer(script):
+        bindings = [match["parameters"], *BINDING.findall(match["body"])]
+        yield len({name for binding in bindings for name in BOUND.findall(binding)})
+
+
+def test_local_names_of_a_script_are_counted():
+    script = "export class Page {\n  #show(query, { size: n }) {\n    const [a, b] = n;\n    let c = 1;\n  }\n}\n"
+    assert [*local_counts(script)] == [5]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_lines_and_functions_of_a_script_are_short(path):
+    script = path.read_text(encoding="utf-8")
+    assert [line for line in script.splitlines() if len(line) > LONGEST_LINE] == []
+    assert max(local_counts(script), default=0) <= MOST_LOCALS
