@@ -88,7 +88,7 @@ def test_one_request_fills_it_and_its_address_restores_it(watch, board):
     expect(view.page.locator("#all-rows tr")).to_have_count(2)
     expect(view.page.get_by_label("Find a query")).to_have_value("variant")
     paths = [url.split("/api/v1/")[1] for url in view.requests if "/api/v1/" in url]
-    assert sorted(set(paths)) == ["events", "overview"]
+    assert sorted(set(paths)) == ["events", "overview", "words"]
     view.page.get_by_label("Find a query").fill("nothing like this")
     expect(view.page.locator("#all-none")).to_contain_text("No name of 6 queries contains")
 
