@@ -72,6 +72,7 @@ COSTLY = ("three_brokers", "secured_kafka", "ran")
 """Fixtures that take many seconds to make."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items):
     """Mark tests of Apache Kafka, and give long tests and slow machines more time.
 
@@ -88,6 +89,13 @@ def pytest_collection_modifyitems(items):
                 parameter = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""
                 item.add_marker(pytest.mark.xdist_group(f"{costly} {parameter}".strip()))
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+def pytest_collection_finish(session):
+    """Check that xdist knows each group. Without it, each process would make the costly fixtures again."""
+    if getattr(session.config.option, "loadgroup", False):
+        ids = [item.nodeid for item in session.items if item.get_closest_marker("xdist_group")]
+        assert all("@" in name for name in ids), "xdist read the groups before conftest.py made them"
 
 
 @pytest.hookimpl(wrapper=True)
