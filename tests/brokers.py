@@ -112,7 +112,7 @@ def copy_jars(libs: Path) -> None:
     if VERSION:
         command += [f"-Dkafka.version={VERSION}", f"-Dkafka.tools.version={TOOLS.get(VERSION, VERSION)}"]
     try:
-        subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience(240))
     except subprocess.SubprocessError as error:
         output = (error.stdout or b"").decode(errors="replace")[-500:]
         raise Unavailable(f"no Apache Kafka: Maven could not copy its jars: {output}") from error
@@ -200,7 +200,7 @@ class Cluster:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.configure()
         for node, formatting in [(node, node.format(self.libs, cluster)) for node in self.nodes]:
-            if formatting.wait(START):
+            if formatting.wait(patience(START)):
                 raise RuntimeError(f"Kafka's storage was not formatted: {node.log_end()}")
         for more in reversed(range(ATTEMPTS)):
             for node in self.nodes:

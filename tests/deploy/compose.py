@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from tests.deploy.containers import ROOT
+from tests.slowness import patience
 
 DEPLOY = ROOT / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
@@ -23,7 +24,7 @@ def make_secrets(folder: Path) -> None:
     block = re.search(r"<!-- secrets -->\n+```console\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL)
     commands = "\n".join(line.removeprefix("$ ") for line in block[1].splitlines())
     (folder / "deploy").mkdir(exist_ok=True)
-    subprocess.run(["bash", "-euc", commands], cwd=folder, check=True, timeout=60)
+    subprocess.run(["bash", "-euc", commands], cwd=folder, check=True, timeout=patience(60))
 
 
 def kafka_properties(variables: dict[str, str]) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.slowness import patience
+
 ROOT = Path(__file__).parent.parent.parent
 HUBBUB = (sys.executable, "-m", "hubbub")
 NOWHERE = "127.0.0.1:1"
@@ -48,13 +50,15 @@ def run(container: Container, folder: Path) -> subprocess.CompletedProcess:
     variables["HUBBUB_KAFKA"] = SERVER.sub(NOWHERE, variables.get("HUBBUB_KAFKA", NOWHERE))
     environment = parent | variables | {"HUBBUB_HOST": "127.0.0.1", "HUBBUB_PORT": "0"}
     command = [*HUBBUB, *map(relocate, container.arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=patience(60), check=False, cwd=ROOT
+    )
 
 
 def help_of(command: str) -> str:
     """Return the help of a command, or an empty text if there is no such command."""
     arguments = [*HUBBUB, command, "--help"]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT).stdout
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=patience(60), check=False, cwd=ROOT).stdout
 
 
 def refusal(container: Container, folder: Path) -> str | None:

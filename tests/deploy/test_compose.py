@@ -19,6 +19,7 @@ from aggregator.topics.command import ensure
 from tests.brokers import Cluster, Unavailable, skip
 from tests.deploy.compose import COMPOSE, DEPLOY, SERVICES, file_of, kafka_properties, make_secrets
 from tests.deploy.containers import ROOT, Container, help_of, refusal
+from tests.slowness import patience
 
 OURS = [name for name, service in SERVICES.items() if service["image"].startswith("hubbub:")]
 OURS_IN_YAML = ("deploy/compose.yaml", "deploy/grafana/provisioning", "helm/hubbub/values.yaml", "helm/hubbub/ci")
@@ -27,7 +28,7 @@ BIN = Path(sys.executable).parent
 
 
 def check(*command: str) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=patience(60), check=False, cwd=ROOT)
     assert process.returncode == 0, process.stdout + process.stderr
 
 

@@ -31,6 +31,7 @@ from tests.deploy.charts import (
     text,
 )
 from tests.deploy.containers import Container, help_of, refusal
+from tests.slowness import patience
 
 PAUSE_KEY = "autoscaling.keda.sh/paused-replicas"
 FOREIGN = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "ScaledObject", "HTTPRoute"}
@@ -188,7 +189,7 @@ def test_a_token_of_a_command_needs_no_secret():
 
 def test_schema_and_table_match_the_comments(tmp_path):
     shutil.copytree(CHART.parent, tmp_path / "helm", symlinks=True)
-    subprocess.run([sys.executable, tmp_path / "helm" / "values.py"], check=True, timeout=60)
+    subprocess.run([sys.executable, tmp_path / "helm" / "values.py"], check=True, timeout=patience(60))
     for file in ("values.schema.json", "README.md"):
         assert (tmp_path / "helm" / "hubbub" / file).read_text() == (CHART / file).read_text(), "run `make chart`"
     values = tmp_path / "helm" / "hubbub" / "values.yaml"
@@ -420,7 +421,9 @@ def api(tmp_path):
 def stop_script(api, *arguments):
     script = CHART / "files" / "upgrade" / "workers.py"
     command = [sys.executable, script, "here", *arguments]
-    return subprocess.run(command, env=api.environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(
+        command, env=api.environment, capture_output=True, text=True, check=False, timeout=patience(60)
+    )
 
 
 def test_the_script_pauses_keda_then_scales_to_0_and_resumes_keda(api):

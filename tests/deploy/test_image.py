@@ -22,6 +22,7 @@ from hubbub.definitions import formats
 from hubbub.kafka.clients import client_arguments, started
 from tests.brokers import create_topics
 from tests.deploy.containers import ROOT
+from tests.slowness import patience
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
@@ -33,13 +34,13 @@ PROJECT, BUILD = PYPROJECT["project"], PYPROJECT["dependency-groups"]["build"]
 
 def test_hadolint_accepts_the_dockerfile():
     process = subprocess.run(
-        [BIN / "hadolint", "--failure-threshold", "style", DEPLOY / "Dockerfile"], timeout=60, check=False
+        [BIN / "hadolint", "--failure-threshold", "style", DEPLOY / "Dockerfile"], timeout=patience(60), check=False
     )
     assert process.returncode == 0
 
 
 def test_shellcheck_accepts_the_script():
-    subprocess.run([BIN / "shellcheck", POLICY], check=True, timeout=60)
+    subprocess.run([BIN / "shellcheck", POLICY], check=True, timeout=patience(60))
 
 
 def test_the_dockerfile_names_the_version_and_license_of_the_project():
@@ -147,7 +148,7 @@ MPL-2.0 AND (Apache-2.0 OR MIT)""".replace("\n", ";").split(";")
 def check_licenses(licenses):
     names = re.findall(r"^[a-z0-9-]+(?===)", (DEPLOY / "requirements.txt").read_text(), re.MULTILINE)
     command = [BIN / "pip-licenses", "--from=mixed", "--packages", *names, "--allow-only", ";".join(licenses)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience(60), check=False)
 
 
 def test_every_package_has_an_accepted_license():
@@ -180,7 +181,9 @@ def server():
 def health(*urls, **environment):
     parent = {name: value for name, value in os.environ.items() if not name.startswith("HUBBUB_")}
     command = [sys.executable, HEALTH, *urls]
-    return subprocess.run(command, env=parent | environment, capture_output=True, timeout=60, check=False).returncode
+    return subprocess.run(
+        command, env=parent | environment, capture_output=True, timeout=patience(60), check=False
+    ).returncode
 
 
 def test_a_command_that_answers_is_healthy(server, monkeypatch):
@@ -218,7 +221,9 @@ def policy(tmp_path):
 
 @pytest.mark.parametrize(("code", "result"), [(0, 0), (1, 1), (2, 0), (3, 3), (4, 0), (137, 137)])
 def test_the_policy_hides_exit_codes_that_a_restart_cannot_fix(policy, code, result):
-    process = subprocess.run([POLICY, str(code)], env=policy, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(
+        [POLICY, str(code)], env=policy, capture_output=True, text=True, timeout=patience(60), check=False
+    )
     assert process.returncode == result
     assert bool(process.stderr) == (code in (2, 4))
 
@@ -239,10 +244,10 @@ def test_the_policy_lets_a_worker_wait_for_the_formats_version_without_a_limit(k
         time.sleep(2)
         assert worker.poll() is None
         command = [sys.executable, "-m", "hubbub", "topics", "--partitions", "4", "--raise-formats"]
-        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=patience(60))
         assert worker.stdout.readline().startswith(b"hubbub worker: http://")
         worker.send_signal(signal.SIGTERM)
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=patience(60))
         assert worker.returncode == 0
 
 
@@ -260,7 +265,7 @@ def test_the_policy_forwards_a_signal_and_waits_for_the_command(policy):
     running = subprocess.Popen([POLICY, "wait"], env=policy, stdout=subprocess.PIPE)
     assert running.stdout.readline() == b"up\n"
     running.send_signal(signal.SIGTERM)
-    assert running.wait(30) == 0
+    assert running.wait(patience(30)) == 0
     running.stdout.close()
 
 
@@ -286,10 +291,10 @@ def test_a_worker_writes_only_to_its_temporary_folder(tansu, tmp_path):
         command = [*namespace, READ_ONLY, "-", *worker]
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
             address = re.search(rb"http://\S+/", running.stdout.readline())[0].decode()
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + patience(60)
             while health(f"{address}readyz") and time.monotonic() < deadline:
                 assert running.poll() is None
             running.send_signal(signal.SIGTERM)
-            log = running.communicate(timeout=60)[1].decode()
+            log = running.communicate(timeout=patience(60))[1].decode()
     assert running.returncode == 0, log
     assert "Read-only" not in log

@@ -9,6 +9,7 @@ import pytest
 
 from hubbub.__main__ import COMMANDS
 from tests.deploy.dockerfile import copy_context, instructions
+from tests.slowness import patience
 
 pytestmark = pytest.mark.long
 PLACES = {"/opt/hubbub": "image", "/opt/tools": "tools", "/opt/wheel": "wheel", "/src": "src"}
@@ -26,7 +27,7 @@ def image(tmp_path_factory):
             remaining_arguments = re.sub(rf"{place}\b", str(folder / here), remaining_arguments)
         if instruction == "RUN":
             command = remaining_arguments.replace("python -m venv", f"{sys.executable} -m venv")
-            subprocess.run(["bash", "-euc", command], cwd=folder / "src", check=True, timeout=600)
+            subprocess.run(["bash", "-euc", command], cwd=folder / "src", check=True, timeout=patience(600))
         elif instruction == "COPY":
             shutil.copytree(source, folder / "src", dirs_exist_ok=True)
         else:
@@ -37,7 +38,7 @@ def image(tmp_path_factory):
 
 def run(image, *command):
     return subprocess.run(
-        [image / "bin" / command[0], *command[1:]], capture_output=True, text=True, timeout=60, check=False
+        [image / "bin" / command[0], *command[1:]], capture_output=True, text=True, timeout=patience(60), check=False
     )
 
 

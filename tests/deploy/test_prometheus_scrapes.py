@@ -17,6 +17,7 @@ from tests.deploy.observers import ROOT, Alertmanager, Prometheus, rules, until,
 from tests.integration.crowds import crowd
 from tests.integration.workers import HUBBUB, Place, Worker, environment
 from tests.queries import make_text
+from tests.slowness import patience
 
 pytestmark = pytest.mark.xdist_group("prometheus")
 
@@ -111,7 +112,7 @@ class Deployment:
         headers = {"Authorization": f"Bearer {PHONE}", "Content-Type": "application/vnd.hubbub.frames"}
         url = f"http://127.0.0.1:{self.ports['hubbub-gateway']}/v1/reports"
         try:
-            urlopen(Request(url, self.place.frame("page", [0, 1]), headers), timeout=10).close()
+            urlopen(Request(url, self.place.frame("page", [0, 1]), headers), timeout=patience(10)).close()
         except HTTPError as error:
             with error:
                 return error.code == 429
@@ -233,7 +234,7 @@ def values_of(deployment, selector, label):
 @pytest.mark.parametrize("kind", ["application/openmetrics-text", "text/plain"])
 def test_a_process_writes_metrics_in_the_accepted_format(deployment, job, kind):
     request = Request(f"http://127.0.0.1:{deployment.ports[job]}/metrics", headers={"Accept": f"{kind}; version=1.0.0"})
-    with urlopen(request, timeout=10) as response:  # noqa: S310 - on this machine
+    with urlopen(request, timeout=patience(10)) as response:  # noqa: S310 - on this machine
         text = response.read().decode()
         assert response.headers["Content-Type"].startswith(kind)
     assert text.endswith("# EOF\n") == kind.startswith("application")

@@ -24,6 +24,7 @@ from hatch_build import PLATFORMS
 from tests.brokers import skip
 from tests.deploy.charts import CHART, helm, tools
 from tests.deploy.containers import ROOT
+from tests.slowness import patience
 
 TOOLS = ROOT / "build" / "release-tools" / "bin" / "python"
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
@@ -157,7 +158,7 @@ def built(folder):
 @pytest.fixture(scope="module")
 def release(tmp_path_factory):
     if not TOOLS.exists():
-        subprocess.run(["make", "build/release-tools/.made"], cwd=ROOT, check=True, timeout=600)
+        subprocess.run(["make", "build/release-tools/.made"], cwd=ROOT, check=True, timeout=patience(600))
     return built(tmp_path_factory.mktemp("release"))
 
 
@@ -209,9 +210,11 @@ print(c_library.name(), batches.can_walk(), hex(batches.crc32c(memoryview(b"1234
 def test_the_wheel_for_arm64_counts_the_same(release, tmp_path):
     """A Python for arm64 of Debian runs under qemu."""
     script = Path(__file__).with_name("arm64.sh")
-    subprocess.run(["bash", script, tmp_path, wheel_of(release, "manylinux_2_17_aarch64")], check=True, timeout=600)
+    subprocess.run(
+        ["bash", script, tmp_path, wheel_of(release, "manylinux_2_17_aarch64")], check=True, timeout=patience(600)
+    )
     python = [tmp_path / "python", "-P", "-c", CALL]
-    there = subprocess.run(python, capture_output=True, text=True, check=True, timeout=300)
+    there = subprocess.run(python, capture_output=True, text=True, check=True, timeout=patience(300))
     with zipfile.ZipFile(wheel_of(release, X86.partition(".")[0])) as wheel:
         wheel.extractall(tmp_path / "here")  # noqa: S202 - our own wheel
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "here")}
@@ -233,7 +236,7 @@ def test_the_loader_of_musl_loads_the_kernels(release, tmp_path):
     source = Path(__file__).with_name("musl.c")
     program = tmp_path / "program"
     options = ["-target", "x86_64-linux-musl", "-dynamic", "-rdynamic", "-O1"]
-    subprocess.run([TOOLS, "-m", "ziglang", "cc", *options, "-o", program, source], check=True, timeout=300)
+    subprocess.run([TOOLS, "-m", "ziglang", "cc", *options, "-o", program, source], check=True, timeout=patience(300))
 
     with zipfile.ZipFile(wheel_of(release, "musllinux_1_2_x86_64")) as wheel:
         library = wheel.extract("oracles/kernels/_compiled.abi3.so", tmp_path)
@@ -255,7 +258,7 @@ def test_the_image_runs_as_its_user_without_an_engine(release, tmp_path):
     run = ["chroot", "--userspec=10001:10001", str(tmp_path), "/usr/bin/env", "-i", *settings["Env"]]
 
     def command(*arguments):
-        return subprocess.run([*run, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run([*run, *arguments], capture_output=True, text=True, check=False, timeout=patience(60))
 
     version = command(*settings["Entrypoint"], "--version")
     assert version.returncode == 0, version.stderr

@@ -14,6 +14,7 @@ from tests.deploy import compose
 from tests.deploy.charts import CHART, ROOT, documents, helm, tools
 from tests.deploy.containers import Container, run
 from tests.deploy.observers import PROMETHEUS
+from tests.slowness import patience
 
 RUNBOOKS = ROOT / "deploy" / "runbooks"
 COMPOSE, SECRETS = compose.SERVICES, compose.COMPOSE["secrets"]
@@ -145,7 +146,7 @@ def check_kubectl(words, release):
 def kubectl(*words):
     """Return the error of the real kubectl without a server."""
     command = [tools() / "kubectl", "--server", NOWHERE, "--token", "none", "-n", "hubbub", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience(60), check=False).stderr
 
 
 def check_inside(component, arguments, environment):

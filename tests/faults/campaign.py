@@ -48,6 +48,7 @@ from tests.integration.workers import (
     until,
 )
 from tests.queries import make_text
+from tests.slowness import patience
 
 SETTLE = 90.0
 """Seconds after the load until every closed window must have its final."""
@@ -108,7 +109,7 @@ class Crew:
             worker.terminate()
         for worker in self.workers:
             try:
-                self.exits[worker.wait(15)] += 1
+                self.exits[worker.wait(patience(15))] += 1
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
@@ -146,7 +147,7 @@ class Crew:
             del self.workers[count:]
         for worker in surplus:
             worker.terminate()
-            self.exits[worker.wait(60)] += 1
+            self.exits[worker.wait(patience(60))] += 1
 
     def any(self, rng):
         with self.lock:
@@ -267,7 +268,7 @@ def commit(kind, crew, cluster, rng):
                 older = crew.double(rng.randrange(len(crew.workers)), rng.random() < 0.5)
                 time.sleep(rng.uniform(3, 12))
                 older.send_signal(signal.SIGCONT)
-                crew.exits[older.wait(2 * SETTLE)] += 1
+                crew.exits[older.wait(patience(2 * SETTLE))] += 1
             case "silent start":  # no broker answers workers that restart
                 for broker in range(len(cluster.nodes)):
                     cluster.freeze(broker)
@@ -336,11 +337,11 @@ def campaign(
         log = asyncio.run(read_log(kafka, partitions))
         versions = asyncio.run(read_definitions(kafka)).versions.values()
         least = expected(log, versions, kafka.dialect.log_has_time)
-        end = time.monotonic() + settle
+        begin = time.monotonic()
         while True:
             published = asyncio.run(read_published(kafka, partitions))
             published = {key: record for key, record in published.items() if not key.startswith(STRANGERS.encode())}
-            if least.keys() <= published.keys() or time.monotonic() > end:
+            if least.keys() <= published.keys() or time.monotonic() - begin > patience(settle):
                 break
             time.sleep(1)
         verdict = judge(

@@ -23,6 +23,7 @@ from oracles.frame import decode
 from tests.integration.gateways import Gateway, Site
 from tests.integration.workers import until
 from tests.queries import make_text
+from tests.slowness import patience
 
 VALUES, GROUP = 4000, 10
 TIMES = {"crowd": 1, "answers": "once", "pane": "2s", "lateness": "15s", "windows": ["2s"], "publish": "all"}
@@ -67,7 +68,7 @@ class Load:
         raise AssertionError
 
     def request(self, body, key, port):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=12)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience(12))
         headers = {"Content-Type": "application/vnd.hubbub.frames"}
         if self.has_keys:
             headers["Idempotency-Key"] = key
@@ -116,7 +117,7 @@ def test_reports_with_a_key_are_counted_once_if_gateways_are_killed(kafka, tmp_p
                     gateways[victim] = start[victim]()
                 load.ending.set()
                 for client in clients:
-                    client.result(60)
+                    client.result(patience(60))
         finally:
             for gateway in gateways:
                 gateway.__exit__()
@@ -155,7 +156,7 @@ def test_acknowledged_reports_survive_a_kafka_that_stops_for_twenty_seconds(kafk
             load.ending.set()
             keyless.ending.set()
             for client in clients:
-                client.result(90)
+                client.result(patience(90))
         assert load.statuses[503] + keyless.statuses[503] > 10
         until(lambda: gateway.metric("hubbub_gateway_unacknowledged_bytes") == 0)
         frames = {decode(record.value).id: decode(record.value) for record in site.read("reports")}

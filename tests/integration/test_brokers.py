@@ -42,7 +42,7 @@ async def receive(where, topic, count):
     async with started(consumer, where):
         consumer.assign([TopicPartition(topic, 0)])
         await consumer.seek_to_beginning()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(patience(20)):
             return [await consumer.getone() for _ in range(count)]
 
 

@@ -18,6 +18,7 @@ from hubbub.kafka.settings import REPORTS
 from tests.brokers import create_topics
 from tests.integration.workers import Place, until
 from tests.queries import LIVE, make_text
+from tests.slowness import patience
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +47,7 @@ def test_the_fetcher_returns_three_values_of_a_source_and_whole_records_of_other
         async with started(AIOKafkaConsumer(**client_arguments(target)), target) as consumer:
             consumer.assign([TopicPartition(topic, 0) for topic in topics])
             await consumer.seek_to_beginning()
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(patience(20)):
                 return topics, [await consumer.getone() for _ in topics]
 
     (_, other), values = asyncio.run(run())
@@ -94,7 +95,7 @@ def test_a_new_member_gets_all_partitions_after_the_others_ended_together(tansu,
         leader = member()
         other_member = member()
         following = member()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(patience(30)):
             await leader.start()
             await other_member.start()
             await other_member.stop()

@@ -16,6 +16,7 @@ from oracles.query import load
 from tests.brokers import create_topics
 from tests.integration.workers import PATIENCE, Place, until
 from tests.queries import LIVE, make_text
+from tests.slowness import patience
 
 MIB = 1 << 20
 PAGE = make_text("page", LIVE, domain=3, oracle="grr", emit_every="never")
@@ -31,7 +32,7 @@ def test_writes_larger_than_one_request_are_acknowledged(kafka, count, size):
     """Each record has another partition. One request for all would exceed socket.request.max.bytes."""
 
     async def run():
-        async with Outbox(target) as outbox, asyncio.timeout(60):
+        async with Outbox(target) as outbox, asyncio.timeout(patience(60)):
             acks = [await outbox.send(SNAPSHOTS, b"k", bytes(size), partition=p) for p in range(count)]
             return await asyncio.gather(*acks)
 

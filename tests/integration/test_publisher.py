@@ -65,7 +65,7 @@ async def receive(target, reports):
     async with started(AIOKafkaConsumer(**client_arguments(target)), target) as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
         await consumer.seek_to_beginning()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(patience(60)):
             while sum(ids.values()) < reports:
                 records.append(await consumer.getone())
                 frame = decode(records[-1].value)
@@ -86,7 +86,7 @@ def contents(records):
 
 
 async def until(holds):
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(patience(60)):
         while not holds():  # noqa: ASYNC110 - what is waited for has no event
             await asyncio.sleep(0.01)
 

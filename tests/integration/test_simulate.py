@@ -63,7 +63,7 @@ class Place:
 
     async def _read(self, topic, minimum):
         consumer = AIOKafkaConsumer(**client_arguments(self.kafka), max_partition_fetch_bytes=4 << 20)
-        async with started(consumer, self.kafka), asyncio.timeout(30):
+        async with started(consumer, self.kafka), asyncio.timeout(patience(30)):
             consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
             await consumer.seek_to_beginning()
             result, quiet = [], False
