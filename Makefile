@@ -18,7 +18,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,12 @@ build/.prometheus:
 
 test-all: .venv/.test build/.kafka build/.chromium build/.client build/.prometheus build/.helm ## run the tests, the long ones too
 	$(BIN)/pytest -n auto --dist loadgroup tests
+
+# A laptop and a shared runner have other work. It may make the tests slower, and nothing else.
+LOOPS ?= 16
+test-busy: .venv/.test ## run the tests beside busy loops: make test-busy LOOPS=16
+	@for number in $$(seq $(LOOPS)); do sh -c 'while :; do :; done' & loops="$$loops $$!"; done; \
+	trap "kill $$loops" EXIT; $(MAKE) --no-print-directory test
 
 # Debian has Prometheus 2. Go builds version 3 without its page and with one kind of discovery (5 minutes or more, once).
 PROMETHEUS_3 := v0.316.0
