@@ -21,6 +21,7 @@ from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog
 from hubbub.kafka.clients import client_arguments, started
 from oracles.query import File
+from tests import forks
 from tests.queries import make_queries, make_table
 from tests.results import build, window_result
 from tests.slowness import patience
@@ -245,7 +246,7 @@ class Board:
     def __init__(self, kafka, *options, port=0, env=None, stderr=subprocess.PIPE):
         address = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--port", str(port)]
         command = [sys.executable, "-c", COMMAND, *address, *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
+        self.process = forks.start(command, stdout=subprocess.PIPE, stderr=stderr, text=True, env=env)
         self.url = self.process.stdout.readline().split()[-1] if self.process.stdout else ""
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
 

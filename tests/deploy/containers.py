@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
 from tests.slowness import patience
 
 ROOT = Path(__file__).parent.parent.parent
@@ -50,15 +51,14 @@ def run(container: Container, folder: Path) -> subprocess.CompletedProcess:
     variables["HUBBUB_KAFKA"] = SERVER.sub(NOWHERE, variables.get("HUBBUB_KAFKA", NOWHERE))
     environment = parent | variables | {"HUBBUB_HOST": "127.0.0.1", "HUBBUB_PORT": "0"}
     command = [*HUBBUB, *map(relocate, container.arguments)]
-    return subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=patience(60), check=False, cwd=ROOT
-    )
+    return forks.run(command, env=environment, cwd=ROOT, timeout=patience(60))
 
 
+@cache
 def help_of(command: str) -> str:
     """Return the help of a command, or an empty text if there is no such command."""
     arguments = [*HUBBUB, command, "--help"]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=patience(60), check=False, cwd=ROOT).stdout
+    return forks.run(arguments, cwd=ROOT, timeout=patience(60)).stdout
 
 
 def refusal(container: Container, folder: Path) -> str | None:

@@ -34,7 +34,7 @@ from hubbub.kafka.clients import started
 from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load, strings
-from tests import hostile
+from tests import forks, hostile
 from tests.brokers import Cluster, Tansu, create_topics
 from tests.hostile import STRANGERS, Stranger, Writer
 from tests.integration.workers import (
@@ -119,7 +119,7 @@ class Crew:
         """Start the worker with this place in the list."""
         env = {**self.env, "HUBBUB_INSTANCE": f"worker-{number}"} if self.with_names else self.env
         with (self.folder / "workers.log").open("ab") as log:
-            return subprocess.Popen(command(HASTE + (self.patch or "")), env=env, stdout=log, stderr=log)
+            return forks.start(command(HASTE + (self.patch or "")), env=env, stdout=log, stderr=log)
 
     def double(self, number, freeze):
         """Start a second process with the name of a worker, which may be frozen meanwhile. Return the older one."""

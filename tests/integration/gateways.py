@@ -16,6 +16,7 @@ import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from oracles.frame import TICK, decode, encode
+from tests import forks
 from tests.integration.workers import Place, environment, until
 from tests.queries import make_text
 from tests.slowness import patience
@@ -52,7 +53,7 @@ class Gateway:
             run = "import sys; from producers.gateway.command import main; sys.exit(main(sys.argv[1:]))"
             start = [sys.executable, "-c", f"{patch}\n{run}"]
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
+            self.process = forks.start(
                 [*start, *options],
                 env={**environment(place.kafka, place.file), **env},
                 stdout=subprocess.PIPE,

@@ -4,7 +4,6 @@ import csv
 import io
 import os
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from aggregator.board.command import main
 from aggregator.demo.broker import free_port
-from tests import boards
+from tests import boards, forks
 from tests.boards import HOMEPAGE, PANE, START, Board, Crowd, definition_messages, publish
 from tests.brokers import create_topics
 from tests.deploy.containers import ROOT
@@ -298,7 +297,7 @@ def ends(*options, **environment):
     """Return the exit code and the output of a board that cannot start."""
     command = [sys.executable, "-c", boards.COMMAND, "--port", "0", *options]
     env = os.environ | environment
-    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=patience(60), check=False)
+    process = forks.run(command, env=env, timeout=patience(60))
     return process.returncode, process.stderr
 
 

@@ -1,5 +1,6 @@
 """The memory of real processes on a broker. It is check a factor of 1.5 of the result of `hubbub check`."""
 
+import subprocess
 import sys
 import time
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 from aggregator.plan import memory
 from oracles.frame import encode
 from oracles.query import parse
+from tests import forks
 from tests.boards import Board, definition_messages, publish
 from tests.brokers import create_topics
 from tests.footprints import worker_memory
@@ -51,6 +53,12 @@ def board_windows(board):
     with suppress(OSError):
         return board.total("hubbub_board_windows")
     return 0
+
+
+@pytest.fixture(autouse=True)
+def no_forks(monkeypatch):
+    """Start real commands. A fork has the modules of all commands in its memory."""
+    monkeypatch.setattr(forks, "start", subprocess.Popen)
 
 
 @pytest.mark.long

@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 import sys
 
 import orjson
 
+from tests import forks
 from tests.integration.workers import Place, environment, until
 from tests.queries import make_text
 from tests.slowness import patience
@@ -20,7 +20,7 @@ def output(place, *arguments):
     """Return what the command prints."""
     command = [sys.executable, "-m", "hubbub", "rejects", *arguments]
     env = environment(place.kafka, place.file)
-    process = subprocess.run(command, env=env, capture_output=True, text=True, timeout=patience(60), check=False)
+    process = forks.run(command, env=env, timeout=patience(60))
     assert process.returncode == 0
     assert process.stderr == ""
     return process.stdout

@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaProducer
 from aggregator.reading.tail import command as tail
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import ALERTS, ESTIMATES
+from tests import forks
 from tests.brokers import create_topics
 from tests.slowness import patience
 
@@ -101,7 +102,7 @@ def kafka(broker):
 @contextmanager
 def tailing(kafka, *options):
     where = ("--kafka", kafka.servers, "--prefix", kafka.prefix)
-    command = subprocess.Popen((*COMMAND, *where, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = forks.start((*COMMAND, *where, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield command
     finally:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import time
 import urllib.error
@@ -26,6 +25,7 @@ from hubbub.definitions.catalog import TopicRecord
 from hubbub.kafka.clients import client_arguments, consumer, started
 from oracles.frame import MAX_FRAME, TICK, encode
 from oracles.query import File, load
+from tests import forks
 from tests.brokers import create_topics
 from tests.fold import closed_windows, finals
 from tests.slowness import patience
@@ -80,7 +80,7 @@ class Worker:
         self._output = folder / f"{name}.out"
         self._log = folder / f"{name}.log"
         with self._output.open("wb") as output, self._log.open("wb") as log:
-            self.process = subprocess.Popen(start, env=env, stdout=output, stderr=log)
+            self.process = forks.start(start, env=env, stdout=output, stderr=log)
 
     @property
     def address(self):

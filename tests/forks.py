@@ -1,0 +1,240 @@
+"""Processes of hubbub that begin with everything imported, because they are forks of a server that only imports.
+
+A start needs 30 ms of CPU in place of one to three seconds. Apart from the imports nothing differs: each process has
+its own memory, files and signals. Tests of the start, of memory, of the demo and of documents run the real command.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+
+PREPARED = (
+    "hubbub.__main__",
+    "aggregator.worker.command",
+    "aggregator.worker.worker",
+    "aggregator.board.command",
+    "aggregator.reading.tail.command",
+    "producers.gateway.command",
+    "producers.simulation.simulate",
+)
+"""The modules that the server imports: those of the commands that tests start most often."""
+ROOT = Path(__file__).parent.parent
+INSTALLED = Path(sys.executable).with_name("hubbub")
+HUBBUB = "import sys; from hubbub.__main__ import main; sys.exit(main())"
+LONGEST = 1 << 18
+"""The most bytes of a request."""
+
+
+def start(command, **options):
+    """Start a command as a fork. The command of another program starts as usual."""
+    return Fork(command, **options) if code_of(command) else subprocess.Popen(command, **options)
+
+
+def run(command, *, env=None, cwd=None, timeout=None):
+    """Return the exit code and the outputs of a command, as `subprocess.run` does."""
+    process = Fork(command, env=env, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        texts = process.communicate(timeout)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, *texts)
+
+
+class Fork:
+    """A process with the interface of `subprocess.Popen`. Its command is `hubbub` or Python code."""
+
+    def __init__(self, command, *, env=None, cwd=None, stdout=None, stderr=None, text=False):
+        self.args = [*map(str, command)]
+        self.returncode = None
+        code, arguments = code_of(command)
+        environment = dict(os.environ if env is None else env)
+        request = {"code": code, "argv": arguments, "env": environment, "cwd": str(cwd or Path.cwd())}
+
+        outputs = [Output(stdout, 1, text), Output(stderr, 2, text)]
+        self.stdout, self.stderr = (output.reader for output in outputs)
+        self._status, status = os.pipe()
+        files = [*(output.file for output in outputs), status]
+        socket.send_fds(connection(), [json.dumps(request).encode()], files)
+        os.close(status)
+        for output in outputs:
+            output.close()
+        self.pid = self._read()
+
+    def poll(self):
+        """Return the exit code, or None if the process runs."""
+        if self.returncode is None and self._has_ended(0):
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Return the exit code."""
+        if self.returncode is None:
+            if not self._has_ended(timeout):
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            self.returncode = self._read()
+            os.close(self._status)
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout=None):
+        """Wait for the end, and return the rest of both outputs."""
+        texts = {}
+
+        def read(pipe):
+            texts[pipe] = pipe.read()
+
+        pipes = [pipe for pipe in (self.stdout, self.stderr) if pipe is not None and not pipe.closed]
+        # A process that nobody reads from would wait for its reader.
+        readers = [threading.Thread(target=read, args=[pipe], daemon=True) for pipe in pipes]
+        for reader in readers:
+            reader.start()
+        self.wait(timeout)
+        for reader, pipe in zip(readers, pipes, strict=True):
+            reader.join()
+            pipe.close()
+        return texts.get(self.stdout), texts.get(self.stderr)
+
+    def _has_ended(self, timeout):
+        return bool(select.select([self._status], [], [], timeout)[0])
+
+    def _read(self):
+        """Return the next number that the server writes about the process."""
+        number = os.read(self._status, 4)
+        assert number, "the server of forks has ended"
+        return int.from_bytes(number, "little", signed=True)
+
+
+class Output:
+    """A file for the output of a process, or a pipe. `reader` is the end of the pipe that the test reads."""
+
+    def __init__(self, target, standard, text):
+        self.reader = None
+        self._is_own = target in (subprocess.PIPE, subprocess.DEVNULL)
+        if target == subprocess.PIPE:
+            read_end, self.file = os.pipe()
+            self.reader = os.fdopen(read_end, "r" if text else "rb")
+        elif target == subprocess.DEVNULL:
+            self.file = os.open(os.devnull, os.O_WRONLY)
+        else:
+            self.file = standard if target is None else target.fileno()
+
+    def close(self):
+        """Close the end of the process, which has a copy."""
+        if self._is_own:
+            os.close(self.file)
+
+
+def code_of(command):
+    """Return the code that a command of hubbub or of Python runs, and its `sys.argv`. Return None for others."""
+    match [str(word) for word in command]:
+        case [program, *arguments] if program == str(INSTALLED):
+            return HUBBUB, [program, *arguments]
+        case [sys.executable, "-m", "hubbub", *arguments]:
+            return HUBBUB, [str(INSTALLED), *arguments]
+        case [sys.executable, "-c", code, *arguments]:
+            return code, ["-c", *arguments]
+    return None
+
+
+@cache
+def connection():
+    """Start the server of this process, and return the connection to it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
+        # A second thread of NumPy would not exist in the forks.
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        number = theirs.fileno()
+        server = subprocess.Popen(command, env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[number])
+
+    def end():
+        ours.close()
+        server.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def serve(requests):
+    """Fork a process for each request, until nobody asks any more. Return the request in the process that runs it."""
+    running = {}
+    while True:
+        ready, _, _ = select.select([requests, *running], [], [])
+        for handle in set(ready) & running.keys():
+            report(*running.pop(handle))
+            os.close(handle)
+        if requests not in ready:
+            continue
+
+        text, files, _, _ = socket.recv_fds(requests, LONGEST, 3)
+        if not text:
+            return None
+        pid = os.fork()
+        if pid == 0:
+            requests.close()
+            for handle, (_, status) in running.items():
+                os.close(handle)
+                os.close(status)
+            return json.loads(text), files
+
+        for file in files[:2]:
+            os.close(file)
+        os.write(files[2], pid.to_bytes(4, "little"))
+        running[os.pidfd_open(pid)] = pid, files[2]
+
+
+def report(pid, status):
+    """Write the exit code of a process that has ended, as `subprocess` states it."""
+    _, code = os.waitpid(pid, 0)
+    with contextlib.suppress(BrokenPipeError):  # a test may end before its processes
+        os.write(status, os.waitstatus_to_exitcode(code).to_bytes(4, "little", signed=True))
+    os.close(status)
+
+
+def become(request, files):
+    """Turn this process into the one of the request, and return its code."""
+    for number, file in enumerate(files[:2], 1):
+        os.dup2(file, number)
+    for file in files:
+        os.close(file)
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    sys.argv = request["argv"]
+    return compile(request["code"], "<command of a test>", "exec")
+
+
+def main():
+    """Import everything, and serve. Return as `serve` does."""
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    for name in PREPARED:
+        importlib.import_module(name)
+    # The collector would copy the pages of all these objects in each process.
+    gc.freeze()
+    return serve(requests)
+
+
+if __name__ == "__main__":
+    job = main()
+    if job is not None:
+        exec(become(*job), {"__name__": "__main__"})  # noqa: S102 - the code of a test
