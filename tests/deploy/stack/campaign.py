@@ -13,6 +13,7 @@ from tests.deploy.stack.drills import COMPOSE, SECOND_GATEWAY, Drill
 from tests.deploy.stack.engine import Refusal
 from tests.deploy.stack.stack import SECOND, Stack, until
 from tests.deploy.stack.traffic import Sender
+from tests.slowness import patience
 
 ALERTMANAGER = "http://127.0.0.1:9093/api/v2/alerts"
 EVERY = 5.0
@@ -165,13 +166,13 @@ class Campaign:
         if alert["status"]["inhibitedBy"]:
             raise Fault(f"another alert hides {drill.alert}")
         url = alert["annotations"]["runbook_url"]
-        with urllib.request.urlopen(url, timeout=10) as page:
+        with urllib.request.urlopen(url, timeout=patience(10)) as page:
             if drill.alert not in page.read().decode():
                 raise Fault(f"{url} is another page")
 
     def _sent(self, drill: Drill) -> dict | None:
         goal = {"alertname": drill.alert, "release": self.stack.project.name, **drill.labels}
-        with urllib.request.urlopen(ALERTMANAGER, timeout=10) as answer:
+        with urllib.request.urlopen(ALERTMANAGER, timeout=patience(10)) as answer:
             return next((alert for alert in json.load(answer) if goal.items() <= alert["labels"].items()), None)
 
     def _print(self) -> None:

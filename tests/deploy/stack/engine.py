@@ -13,6 +13,7 @@ from tests.deploy.stack.container import Container, Mount, Plan, seconds
 from tests.deploy.stack.images import Missing, image
 from tests.deploy.stack.network import Network
 from tests.deploy.stack.runners import Runner
+from tests.slowness import patience
 
 VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
 SECRETS = "/run/secrets"
@@ -184,10 +185,10 @@ class Project:
             for container in self.replicas(name):
                 self.start(container)
 
-    def _wait(self, service: str, condition: str, patience: float = 180.0) -> None:
+    def _wait(self, service: str, condition: str, longest: float = 180.0) -> None:
         """Wait until the containers of a service fulfil a condition of `depends_on`."""
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
+        begin = time.monotonic()
+        while time.monotonic() - begin < patience(longest):
             ones = self.replicas(service)
             if condition == "service_completed_successfully" and all(container.state == "exited" for container in ones):
                 if all(container.code == 0 for container in ones):

@@ -23,6 +23,7 @@ from tests.deploy.stack.engine import Project
 from tests.deploy.stack.network import GATEWAY, Network
 from tests.deploy.stack.runners import Runner
 from tests.deploy.stack.secured import BROKERS, add_users, secure
+from tests.slowness import patience
 
 INSIDE = "HUBBUB_STACK_INSIDE"
 PROMETHEUS = "http://127.0.0.1:9090"
@@ -115,7 +116,7 @@ class Stack:
             ("bash", "-c", line),
             cwd=self.folder,
             env=self.environment,
-            timeout=timeout,
+            timeout=patience(timeout),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -163,7 +164,7 @@ class Stack:
 
     @staticmethod
     def get(path: str) -> dict:
-        with urllib.request.urlopen(PROMETHEUS + path, timeout=10) as answer:
+        with urllib.request.urlopen(PROMETHEUS + path, timeout=patience(10)) as answer:
             return json.load(answer)
 
 
@@ -203,11 +204,14 @@ def other_installation(definition: dict) -> None:
     definition["services"]["worker"]["deploy"]["replicas"] = 1
 
 
-def until(condition, event: str, patience: float) -> object:
+def until(condition, event: str, seconds: float) -> object:
     """Return the first true result of a condition."""
-    end = time.monotonic() + patience
-    while not (result := condition()):
-        if time.monotonic() > end:
-            raise TimeoutError(f"not within {patience:.0f} s: {event}")
+    begin = time.monotonic()
+    result = condition()
+    while not result:
+        # The load may grow while this waits, so the limit is computed anew.
+        if time.monotonic() - begin > patience(seconds):
+            raise TimeoutError(f"not within {seconds:.0f} s of an idle machine: {event}")
         time.sleep(0.5)
+        result = condition()
     return result
