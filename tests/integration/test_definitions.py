@@ -64,10 +64,14 @@ def place(kafka, tmp_path):
         yield place
 
 
+def histories_of(place, name):
+    """Return the histories of the definitions with this name."""
+    return [history for history in place.definitions().versions.values() if history.query.name == name]
+
+
 def versions_of(place, name):
     """Return the versions of a query in their order."""
-    versions = place.definitions().versions.values()
-    return [version for history in versions if history.query.name == name for version in history.versions]
+    return [version for history in histories_of(place, name) for version in history.versions]
 
 
 def wait_for_version(place, name, count):
@@ -221,7 +225,9 @@ def test_rolling_restarts_of_three_workers_under_load(place):
         roll(PATIENT + FINER)
         wait_for_version(place, "page", 2)
         roll(PATIENT, retire=["site"])
-        time.sleep(6)
+        until(lambda: all(history.newest.retired for history in histories_of(place, "site")))
+        end = max(history.newest.first for history in histories_of(place, "site"))
+        until(lambda: time.time() > end + 2)
         roll(PAGE + SITE)
         wait_for_version(place, "page", 3)
     verdict = place.verdict()

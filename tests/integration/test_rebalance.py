@@ -82,7 +82,8 @@ def test_a_rebalance_in_a_checkpoint_loses_nothing_and_repeats_nothing(kafka, tm
         assert again["kept"] == [], f"what the plan had taken would be missing: {worker.events('recovered')}, {before}"
         place.send(*frames(place, pane, 5, 20))
         for _ in range(TRIES):
-            time.sleep(1)
+            checkpoints = worker.total("hubbub_checkpoint_seconds_count")
+            until(lambda count=checkpoints: worker.total("hubbub_checkpoint_seconds_count") > count)
             mine = {int(partition) for partition in worker.events("recovered")[-1]["offsets"]}
             assert second_worker.stop() == 0
             until(lambda: sorted(worker.events("recovered")[-1]["offsets"]) == ["0", "1"])

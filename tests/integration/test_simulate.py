@@ -23,10 +23,14 @@ from oracles.frame import decode, partition_of
 from oracles.query import load
 from producers.simulation import replay, simulate
 from producers.simulation.delivery.true_answers import in_time
+from tests import forks
+from tests.integration.workers import until
 from tests.queries import LIVE, make_text
 from tests.slowness import patience
 
 PARTITIONS = 3
+LATE = 3.0
+"""Seconds after which an answer of the query `site` is late: a pane, its lateness, and a second more."""
 QUERIES = make_text("site", LIVE, domain=["a", "b", "c", "d"], oracle="grr", lateness="1s", period="2s") + make_text(
     "profile", LIVE, attributes={"age": 5, "sex": ["f", "m"]}, solution="smp"
 )
@@ -163,7 +167,7 @@ class Running:
 
     def __init__(self, command, arguments):
         run = f"import sys; from producers.simulation.{command} import main; sys.exit(main(sys.argv[1:]))"
-        self.process = subprocess.Popen(
+        self.process = forks.start(
             [sys.executable, "-c", run, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.lines = []
@@ -220,9 +224,8 @@ def test_metrics_count_the_acknowledged_reports(tansu, tmp_path):
         address = running.wait_for(r"http://\S+/metrics")[0]
         answers = sum(decode(record.value).n for record in place.read("reports", least=5))
         samples = metrics(address)
-        deadline = time.monotonic() + patience(20)
-        while float(samples["hubbub_simulated_reports_total"]) < answers and time.monotonic() < deadline:
-            samples = metrics(address)
+        until(lambda: float(metrics(address)["hubbub_simulated_reports_total"]) >= answers)
+        samples = metrics(address)
         running.end(signal.SIGINT)
     assert float(samples["hubbub_simulated_reports_total"]) >= answers >= 5
     assert {"hubbub_simulated_errors_total", "hubbub_simulated_lost_total"} < samples.keys()
@@ -233,10 +236,14 @@ def test_a_silent_broker_delays_frames_and_loses_none(kafka, tmp_path):
     place = Place(kafka, tmp_path)
     with Running("simulate", place.options("--query", "site", "--clients", "2000", "--frame", "20")) as running:
         place.read("reports", least=20)
+        address = running.wait_for(r"http://\S+/metrics")[0]
         kafka.freeze(0)
-        time.sleep(4)
-        kafka.resume(0)
-        time.sleep(1)
+        try:
+            until(lambda: float(metrics(address)["hubbub_simulated_lag_seconds"]) > LATE)
+        finally:
+            kafka.resume(0)
+        reports = float(metrics(address)["hubbub_simulated_reports_total"])
+        until(lambda: float(metrics(address)["hubbub_simulated_reports_total"]) > reports)
         running.end(signal.SIGINT)
         running.wait_for("0 errors")
     records = place.read("reports")

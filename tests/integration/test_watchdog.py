@@ -1,7 +1,5 @@
 """The watchdog of a real worker. It ends a worker that hangs, and leaves a worker alone that only waits."""
 
-import time
-
 import pytest
 
 from tests.brokers import Tansu
@@ -55,6 +53,14 @@ def silent(question):
 app.identify = silent(app.identify)
 offsets.OffsetLookup.ends = silent(offsets.OffsetLookup.ends)
 recovery.Recovery._read = silent(recovery.Recovery._read)
+"""
+LOOKS = """
+import logging
+find = liveness.Liveness.find_hung
+def told(self, beat, time):
+    logging.getLogger("aggregator").info("looking")
+    return find(self, beat, time)
+liveness.Liveness.find_hung = told
 """
 TELLS = """
 import logging
@@ -128,21 +134,24 @@ def test_a_worker_without_its_broker_is_left_alone(tmp_path):
 def test_a_worker_with_rare_checkpoints_is_left_alone(tansu, tmp_path):
     """With a small write budget, the reports wait long for an acknowledgement."""
     with Place(tansu, tmp_path, QUERIES) as place:
-        worker = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25)).ready()
+        worker = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25) + LOOKS).ready()
         place.send((0, place.frame("page", [0])), (1, place.frame("page", [0])))
-        time.sleep(12)
-        assert worker.running
-        assert worker.total("hubbub_reports_total") == 2
+        until(lambda: worker.total("hubbub_reports_total") == 2)
+        looks = len(worker.events("looking"))
+        # A standstill of 6.25 s is a hang without the small budget. The watchdog looks once in a second of its clock.
+        until(lambda: worker.running and len(worker.events("looking")) > looks + 10)
 
 
 def test_a_worker_that_starts_without_an_answer_of_the_broker_waits(kafka, tmp_path):
-    """The first look of the watchdog, after four seconds, once took Faust's tables for those of another loop."""
+    """The first look of the watchdog once took Faust's tables for those of another loop."""
     with Place(kafka, tmp_path, QUERIES) as place:
         worker = place.start(patch=HASTE.format(haste=1.0))
         until(lambda: "http://" in worker._output.read_text())
         kafka.freeze(0)
-        time.sleep(4.0)
-        kafka.resume(0)
+        try:
+            until(lambda: "watchdog: no broker answers" in worker.log_text)
+        finally:
+            kafka.resume(0)
         worker.ready()
         assert worker.stop() == 0
         assert "critical" not in worker.log_text
