@@ -217,6 +217,9 @@ def become(request, files):
         os.dup2(file, number)
     for file in files:
         os.close(file)
+    # The streams of the server would seek in a pipe as if it were their old file.
+    sys.stdout = os.fdopen(1, "w", closefd=False)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
