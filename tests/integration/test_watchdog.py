@@ -5,6 +5,7 @@ import pytest
 from tests.brokers import Tansu
 from tests.integration.workers import EITHER, Place, until
 from tests.queries import LIVE, make_text
+from tests.slowness import slowness
 
 QUERIES = make_text("page", LIVE, domain=64, oracle="grr", epsilon=2.0, lateness="30s") + make_text(
     "quick", crowd=1, domain=4, oracle="grr", epsilon=2.0, pane="1s", lateness="0s"
@@ -73,6 +74,11 @@ watchdog.Watchdog._ask = told
 """
 
 
+def hasten(haste):
+    """Return code that shortens the limits of the watchdog by a factor, less so on a slow machine."""
+    return HASTE.format(haste=haste * slowness())
+
+
 @pytest.fixture
 def place(broker, tmp_path):
     with Place(broker, tmp_path, QUERIES) as place:
@@ -80,7 +86,7 @@ def place(broker, tmp_path):
 
 
 def check_hang(place, hang, text):
-    worker = place.start(patch=HASTE.format(haste=0.12) + hang)
+    worker = place.start(patch=hasten(0.12) + hang)
     if hang == NEVER_BUILDS:
         until(lambda: "recovered" in worker.log_text)
         place.send((0, place.frame("quick", [0])))
@@ -113,7 +119,7 @@ def test_a_worker_that_hangs_is_ended_and_logs_why(place, hang, text):
 
 
 def test_a_worker_without_anything_to_read_is_left_alone(place):
-    worker = place.start(patch=HASTE.format(haste=0.1) + NO_TICKS + TELLS).ready()
+    worker = place.start(patch=hasten(0.1) + NO_TICKS + TELLS).ready()
     until(lambda: worker.events("asking"))
     place.send((0, place.frame("page", [0])))  # at this moment the watchdog looks for it too
     until(lambda: worker.total("hubbub_reports_total"))
@@ -123,7 +129,7 @@ def test_a_worker_without_anything_to_read_is_left_alone(place):
 
 def test_a_worker_without_its_broker_is_left_alone(tmp_path):
     with Tansu() as broker, Place(broker, tmp_path, QUERIES) as place:
-        worker = place.start(patch=HASTE.format(haste=0.1)).ready()
+        worker = place.start(patch=hasten(0.1)).ready()
         place.send((0, place.frame("page", [0])))
         until(lambda: worker.total("hubbub_reports_total"))
         broker.stop()
@@ -134,18 +140,19 @@ def test_a_worker_without_its_broker_is_left_alone(tmp_path):
 def test_a_worker_with_rare_checkpoints_is_left_alone(tansu, tmp_path):
     """With a small write budget, the reports wait long for an acknowledgement."""
     with Place(tansu, tmp_path, QUERIES) as place:
-        worker = place.start("--checkpoint-bytes-per-s", "20", patch=HASTE.format(haste=0.25) + LOOKS).ready()
+        limit = 25 * 0.25 * slowness()
+        worker = place.start("--checkpoint-bytes-per-s", "20", patch=hasten(0.25) + LOOKS).ready()
         place.send((0, place.frame("page", [0])), (1, place.frame("page", [0])))
         until(lambda: worker.total("hubbub_reports_total") == 2)
         looks = len(worker.events("looking"))
-        # A standstill of 6.25 s is a hang without the small budget. The watchdog looks once in a second of its clock.
-        until(lambda: worker.running and len(worker.events("looking")) > looks + 10)
+        # With a usual budget, a standstill of this length is a hang. The watchdog looks once a second of its clock.
+        until(lambda: worker.running and len(worker.events("looking")) > looks + limit + 4)
 
 
 def test_a_worker_that_starts_without_an_answer_of_the_broker_waits(kafka, tmp_path):
     """The first look of the watchdog once took Faust's tables for those of another loop."""
     with Place(kafka, tmp_path, QUERIES) as place:
-        worker = place.start(patch=HASTE.format(haste=1.0))
+        worker = place.start(patch=hasten(1.0))
         until(lambda: "http://" in worker._output.read_text())
         kafka.freeze(0)
         try:
@@ -160,7 +167,7 @@ def test_a_worker_that_starts_without_an_answer_of_the_broker_waits(kafka, tmp_p
 def test_a_recovery_without_an_answer_asks_again(kafka, tmp_path):
     """A frozen broker once ended six workers of a campaign with code 1."""
     with Place(kafka, tmp_path, QUERIES) as place:
-        worker = place.start(patch=HASTE.format(haste=1.0) + SILENT).ready()
+        worker = place.start(patch=hasten(1.0) + SILENT).ready()
         assert "trying again" in worker.log_text
         assert worker.stop() == 0
         assert "critical" not in worker.log_text
@@ -168,7 +175,7 @@ def test_a_recovery_without_an_answer_asks_again(kafka, tmp_path):
 
 def test_without_a_broker_a_worker_is_not_ready_and_exits_in_the_end(kafka, tmp_path):
     with Place(kafka, tmp_path, QUERIES) as place:
-        one = place.start(patch=HASTE.format(haste=0.1) + FOR_EVER + SOON).ready()
+        one = place.start(patch=hasten(0.1) + FOR_EVER + SOON).ready()
         kafka.freeze(0)
         try:
             until(lambda: one.get("/readyz") == (503, one.get("/readyz")[1]) and "no broker" in one.get("/readyz")[1])
@@ -180,7 +187,7 @@ def test_without_a_broker_a_worker_is_not_ready_and_exits_in_the_end(kafka, tmp_
 
 @EITHER
 def test_a_worker_that_merges_nothing_for_long_logs_it(place):
-    worker = place.start(patch=HASTE.format(haste=20.0) + NEVER_BUILDS).ready()
+    worker = place.start(patch=hasten(20.0) + NEVER_BUILDS).ready()
     place.send((0, place.frame("quick", [0])))
     until(lambda: worker.total("hubbub_publish_lag_seconds") > 3)
     assert worker.total("hubbub_lag_seconds") < 3
