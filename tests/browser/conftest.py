@@ -1,11 +1,20 @@
 """A browser, and pages that record errors and requests."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.brokers import Tansu, skip
 from tests.browser import chrome
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
+def pytest_collection_modifyitems(items):
+    """Run all tests of a module in one process, because the module has one browser and often one board."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="module")
