@@ -7,17 +7,20 @@ its file is complete, so a file that is cut off belongs to a frame that was neve
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from oracles.errors import FrameError
 from oracles.frame import decode
 from producers.errors import StoreError
+from producers.files import check_folder, make_file, read_file
 from producers.publishers.frames import OutgoingFrame
 
 log = logging.getLogger(__name__)
 
 _SUFFIX = ".frame"
+_MOST = 64 << 20
+"""Upper limit of a frame on disk, in bytes."""
 
 
 class Spool:
@@ -27,20 +30,14 @@ class Spool:
         self.folder = Path(folder)
         with _store_errors(self.folder):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_folder(self.folder)
 
     def write(self, frame: OutgoingFrame) -> None:
         """Write a frame to disk, unless its file exists."""
         path = self._path(frame.id)
-        with _store_errors(path):
-            try:
-                file = os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
-            except FileExistsError:
-                return
-            with file:
-                file.write(frame.data)
-                file.flush()
-                # Without this a power failure could leave an empty file of a frame that was sent.
-                os.fsync(file.fileno())
+        # An existing file has the same frame, because its id is in its name.
+        with _store_errors(path), suppress(FileExistsError):
+            make_file(path, frame.data)
 
     def remove(self, frame: OutgoingFrame) -> None:
         path = self._path(frame.id)
@@ -53,7 +50,7 @@ class Spool:
             paths = sorted(self.folder.glob(f"*{_SUFFIX}"))
         for path in paths:
             with _store_errors(path):
-                data = path.read_bytes()
+                data = read_file(path, _MOST)
             frame = self._read(path, data)
             if frame is None:
                 log.warning("%s was cut off before its frame was sent: file removed", path)
@@ -86,5 +83,7 @@ class Spool:
 def _store_errors(path: Path) -> Iterator[None]:
     try:
         yield
+    except StoreError:
+        raise
     except OSError as error:
         raise StoreError(f"{path} cannot be used to store frames: {error.strerror or error}") from error
