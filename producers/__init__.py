@@ -8,6 +8,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from producers.client.client import Client
+from producers.client.file_key_store import FileKeyStore
+from producers.client.key_item import KeyStore
 from producers.client.ledger import Ledger
 from producers.client.renewal import RenewalWarning
 from producers.client.status import Status
@@ -21,7 +23,9 @@ __all__ = [
     "BudgetSpent",
     "Client",
     "DeliveryError",
+    "FileKeyStore",
     "HttpPublisher",
+    "KeyStore",
     "Ledger",
     "NotAllowed",
     "NotYet",

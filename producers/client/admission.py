@@ -70,6 +70,9 @@ def book(transaction: Transaction, query: Query, admission: AdmittedAnswer, limi
     """Store the round, the charge and the use of an admitted answer."""
     noise = admission.noise
     transaction.enter_round(query.digest, noise.round)
+    # A round counts as answered in the key store only after its first report is stored.
+    if query.answers == "once" and not transaction.noise_charge(noise):
+        transaction.mark_unanswered(query.digest, noise.round)
     if admission.charge.times:
         transaction.add_charge(query.name, noise, admission.charge, admission.device_time)
     else:

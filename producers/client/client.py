@@ -19,6 +19,7 @@ from oracles.query.settings import shown
 from oracles.types import Reports
 from producers.client.admission import AdmittedAnswer, RefusedAnswer, admit, book
 from producers.client.device_limits import Limits
+from producers.client.key_item import KeyStore
 from producers.client.ledger import Ledger
 from producers.client.renewal import warn_about
 from producers.client.respondents import Respondents
@@ -52,6 +53,8 @@ class Client:
         store: str | PathLike[str] | Ledger,
         *,
         key: bytes | None = None,
+        key_store: KeyStore | None = None,
+        first: bool = False,
         installation: bytes | None = None,
         moved: bool = False,
         allow: Collection[str] | None = None,
@@ -73,9 +76,10 @@ class Client:
         """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""
 
         if not isinstance(store, Ledger):
-            store = Ledger(store, key, installation=installation, moved=moved)
-        elif key is not None or installation is not None or moved:
-            raise ParameterError("a Ledger is open already: pass key, installation and moved to the Ledger")
+            store = Ledger(store, key, key_store=key_store, first=first, installation=installation, moved=moved)
+        elif key is not None or key_store is not None or first or installation is not None or moved:
+            names = "key, key_store, first, installation and moved"
+            raise ParameterError(f"a Ledger is open already: pass {names} to the Ledger")
 
         self._ledger = store
         self._clock = clock
@@ -100,7 +104,9 @@ class Client:
             self._check_period(transaction, answer_time)
             admission = self._admit(transaction, answer_time)
             if isinstance(admission, AdmittedAnswer):
+                self._check_lost(transaction, admission, answer_time)
                 book(transaction, query, admission, self.limits)
+                self._ledger.check_item(transaction)
         if isinstance(admission, RefusedAnswer):
             self._refuse(admission)
         if admission.is_lengthened:
@@ -116,7 +122,11 @@ class Client:
                 report = self._first_report(transaction, admission.noise.round, report)
             elif query.answers == "fresh":
                 transaction.add_answer(query.digest)
+            else:
+                transaction.mark_answered(query.digest)
             transaction.set_answer_time(query.name, answer_time)
+        # After the store and before the report leaves: the other order would book charges that no answer has.
+        self._ledger.save_item()
 
         self.answered = answer_time
         return np.frombuffer(report, np.uint8).reshape(1, -1)
@@ -179,6 +189,18 @@ class Client:
             next_time = self._due(transaction, time_s)
             wait = f"in {next_time - time_s:.0f} seconds, in the next period of {period} seconds"
             raise NotYet(f"query {self.query.name!r} can be answered again {wait}", next_time)
+
+    def _check_lost(self, transaction: Transaction, admission: AdmittedAnswer, time_s: float) -> None:
+        """Refuse a second answer once in a round whose first report is lost."""
+        query = self.query
+        start = admission.noise.round
+        if query.answers != "once" or not transaction.is_lost(query.digest, start):
+            return
+        fault = f"query {query.name!r} was answered in this round, and the store does not have the report any more"
+        if query.renew is None:
+            raise BudgetSpent(fault)
+        next_start = (max(time_s, start) // query.renew + 1) * query.renew
+        raise NotYet(f"{fault}; it can be answered again in the next round", self._due(transaction, next_start))
 
     def _due(self, transaction: Transaction, time_s: float) -> float:
         last_time = transaction.answer_time(self.query.name)

@@ -20,8 +20,8 @@ def derive(secret: bytes, installation: bytes | None) -> bytes:
 
 def bind(
     database: sqlite3.Connection, store: str, device_key: DeviceKey, installation: bytes | None, *, moved: bool
-) -> bytes:
-    """Return the key that noise is drawn from, or refuse to open the store.
+) -> tuple[bytes, bytes]:
+    """Return the device key and the key that noise is drawn from, or refuse to open the store.
 
     Another key or machine is refused if the store has charges. Without charges, the store gets a new key on another
     machine, because other copies of the same image may have the old one.
@@ -66,7 +66,7 @@ def bind(
     if marks != row:
         database.execute("DELETE FROM mark")
         database.execute("INSERT INTO mark VALUES (?, ?, ?)", marks)
-    return derive(secret, installation)
+    return secret, derive(secret, installation)
 
 
 def _device_secret(store: str, device_key: DeviceKey, *, history: bool) -> bytes:

@@ -13,12 +13,15 @@ _COLUMNS = (
     " used REAL NOT NULL"
 )
 _CHARGES = f"CREATE TABLE charge ({_COLUMNS}, PRIMARY KEY (digest, name, round, mode, number, epsilon))"
+_LOST = "CREATE TABLE IF NOT EXISTS lost (digest BLOB PRIMARY KEY, round INTEGER NOT NULL)"
+"""Rounds that had an answer, as the key store says, and whose report the store does not have."""
 _TABLES = (
     _CHARGES,
     "CREATE TABLE last (name TEXT PRIMARY KEY, at REAL NOT NULL)",
     "CREATE TABLE round (digest BLOB PRIMARY KEY, began INTEGER NOT NULL)",
     "CREATE TABLE given (digest BLOB PRIMARY KEY, answers INTEGER NOT NULL)",
     "CREATE TABLE once (digest BLOB, round INTEGER, report BLOB NOT NULL, PRIMARY KEY (digest, round))",
+    _LOST,
     clones.TABLE,
     f"PRAGMA user_version = {VERSION}",
 )
@@ -72,6 +75,7 @@ def _upgrade_version_3(database: sqlite3.Connection) -> None:
     """
     database.execute("ALTER TABLE charge RENAME TO before")
     database.execute(_CHARGES)
+    database.execute(_LOST)
     last_answer = "(SELECT at FROM last WHERE last.name = b.name)"
     next_round = (
         "(SELECT MIN(start) FROM (SELECT digest, round AS start FROM before UNION SELECT digest, began FROM round)"

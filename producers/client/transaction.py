@@ -17,6 +17,8 @@ NO_DIGEST = b""
 LOST = "(lost)"
 """The name of charges that a lost or old store lacked."""
 NEVER = float("-inf")
+_UNANSWERED = b""
+"""The report of a round that is charged and not answered yet."""
 _INSERT = "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -33,8 +35,9 @@ class NoiseId(NamedTuple):
 class Transaction:
     """A transaction on a ledger. Its writes are on disk when the ledger's block ends."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: sqlite3.Connection, floor: float = NEVER) -> None:
         self._database = database
+        self._floor = floor
 
     def round_charge(self, name: str, digest: bytes, epsilon: float, start: int) -> Fraction:
         """Return the charge of a definition in a round, over all modes. Charges from version 1 count in every round."""
@@ -81,8 +84,9 @@ class Transaction:
         """Book a charge of some noise."""
         sql = f"{_INSERT} ON CONFLICT DO UPDATE SET times = times + excluded.times"
         self._database.execute(sql, (name, *noise, charge.epsilon, charge.times, device_time))
-        # A noise has one last use, also if several charges have booked it.
-        self.use(noise, device_time)
+        # A noise has one last use, also if several charges have booked it. Charges without a digest have no noise.
+        if noise.digest != NO_DIGEST:
+            self.use(noise, device_time)
 
     def join_expired(self, digest: bytes, since: float) -> None:
         """Join the charges of a definition that count for no later answer. Their sum and their newest use stay."""
@@ -108,9 +112,13 @@ class Transaction:
         self._database.execute(sql, (digest, start))
 
     def count_answers(self, digest: bytes) -> int:
-        """Return the number of fresh answers."""
+        """Return the number of fresh answers, which is that of the next draw."""
         row: tuple[int] | None = self._row("SELECT answers FROM given WHERE digest = ?", digest)
         return 0 if row is None else row[0]
+
+    def set_answers(self, digest: bytes, number: int) -> None:
+        """Store that the next fresh draw has a number."""
+        self._database.execute("INSERT OR REPLACE INTO given VALUES (?, ?)", (digest, number))
 
     def add_answer(self, digest: bytes) -> None:
         sql = "INSERT INTO given VALUES (?, 1) ON CONFLICT DO UPDATE SET answers = answers + 1"
@@ -119,12 +127,51 @@ class Transaction:
     def once_report(self, digest: bytes, start: int) -> bytes | None:
         """Return the stored report of a query with answers = "once", or None if the round has none yet."""
         row: tuple[bytes] | None = self._row("SELECT report FROM once WHERE digest = ? AND round = ?", digest, start)
-        return None if row is None else row[0]
+        return None if row is None or row[0] == _UNANSWERED else row[0]
 
     def store_once_report(self, digest: bytes, start: int, report: bytes) -> None:
         """Store the report of a round, and delete those of earlier rounds."""
         self._database.execute("DELETE FROM once WHERE digest = ?", (digest,))
         self._database.execute("INSERT INTO once VALUES (?, ?, ?)", (digest, start, report))
+
+    def is_unanswered(self, digest: bytes, start: int) -> bool:
+        """Whether the noise of a round is charged, and no report of it is made yet."""
+        row: tuple[bytes] | None = self._row("SELECT report FROM once WHERE digest = ? AND round = ?", digest, start)
+        return row is not None and row[0] == _UNANSWERED
+
+    def mark_unanswered(self, digest: bytes, start: int) -> None:
+        """Store that the noise of a round is charged before its first report."""
+        self.store_once_report(digest, start, _UNANSWERED)
+
+    def mark_answered(self, digest: bytes) -> None:
+        """Store that a report of the last round is made, for which nothing else is stored."""
+        self._database.execute("DELETE FROM once WHERE digest = ? AND report = ?", (digest, _UNANSWERED))
+
+    def lose(self, digest: bytes, start: int) -> None:
+        """Store that a round had an answer that the store does not have."""
+        self._database.execute("INSERT OR REPLACE INTO lost VALUES (?, ?)", (digest, start))
+
+    def is_lost(self, digest: bytes, start: int) -> bool:
+        """Whether a round had an answer whose report the store does not have."""
+        sql = "SELECT COUNT(*) FROM lost WHERE digest = ? AND round = ?"
+        return bool(self._row(sql, digest, start)[0]) and self.once_report(digest, start) is None
+
+    def last_rounds(self) -> dict[bytes, tuple[int, Fraction]]:
+        """Return the last round of each digest whose noise a report used, and the charge of this noise."""
+        rounds: dict[bytes, tuple[int, Fraction]] = {}
+        sql = "SELECT digest, MAX(round) FROM charge WHERE mode = ? AND digest <> ? GROUP BY digest"
+        for digest, start in self._database.execute(sql, (Mode.STABLE, NO_DIGEST)).fetchall():
+            if not self.is_unanswered(digest, start):
+                rounds[digest] = start, self.noise_charge(NoiseId(digest, start))
+        return rounds
+
+    def fresh_draws(self) -> dict[bytes, int]:
+        """Return the number of fresh draws of each digest, charged or answered."""
+        sql = (
+            "SELECT digest, MAX(draws) FROM (SELECT digest, number + times AS draws FROM charge WHERE mode = ?"
+            " UNION ALL SELECT digest, answers FROM given) GROUP BY digest"
+        )
+        return dict(self._database.execute(sql, (Mode.FRESH,)))
 
     def answer_time(self, name: str) -> float | None:
         """Return the time of the last answer to a query of this name, in Unix seconds."""

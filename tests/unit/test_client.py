@@ -338,11 +338,13 @@ def test_the_time_of_the_answer_decides_its_pane():
 
 
 def test_the_application_may_store_the_key(tmp_path):
-    client = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "one", key=KEY, clock=at(10)).answer(3)
+    client = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "one", key=KEY, first=True, clock=at(10)).answer(3)
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
-    repeated_reports = Client(query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, clock=at(10)).answer(3)
+    repeated_reports = Client(
+        query(domain=1 << 22, oracle="olh"), tmp_path / "two", key=KEY, first=True, clock=at(10)
+    ).answer(3)
     assert client.tobytes() == repeated_reports.tobytes(), "a first start with a key of before: the noise comes again"
-    for options in ({"key": KEY}, {"installation": b"device-1"}, {"moved": True}):
+    for options in ({"key": KEY}, {"first": True}, {"installation": b"device-1"}, {"moved": True}):
         with pytest.raises(ParameterError, match="to the Ledger"):
             Client(query(), Ledger(":memory:"), **options)
 

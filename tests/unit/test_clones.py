@@ -75,9 +75,9 @@ def test_the_key_of_an_installation_is_that_of_the_wire_format():
 
 def test_devices_of_one_image_with_one_key_draw_different_noise(tmp_path):
     """20 devices get the application's key from their image. Two reports are equal with probability below 1e-5."""
-    without = {answer(tmp_path / f"clone-{i}", key=KEY) for i in range(20)}
+    without = {answer(tmp_path / f"clone-{i}", key=KEY, first=True) for i in range(20)}
     assert len(without) == 1
-    reports = {answer(tmp_path / f"device-{i}", key=KEY, installation=b"%d" % i) for i in range(20)}
+    reports = {answer(tmp_path / f"device-{i}", key=KEY, first=True, installation=b"%d" % i) for i in range(20)}
     assert len(reports) == 20
     assert reports == {answer(":memory:", key=KEY, installation=b"%d" % i) for i in range(20)}, "in memory the same"
 
@@ -168,7 +168,7 @@ def test_a_copied_store_with_charges_is_refused_on_another_machine(tmp_path, com
 
 
 def test_moved_accepts_neither_another_key_nor_another_installation(tmp_path, computer):
-    answer(tmp_path / "store", key=KEY, installation=ONE)
+    answer(tmp_path / "store", key=KEY, first=True, installation=ONE)
     computer("second")
     with pytest.raises(StoreError, match="not the first key"):
         Ledger(tmp_path / "store", bytes(32), installation=ONE, moved=True)
@@ -192,7 +192,7 @@ def test_copies_of_a_store_without_charges_make_keys_of_their_own(tmp_path, comp
 
 
 def test_the_key_of_an_application_stays_without_charges_too(tmp_path, computer):
-    Ledger(tmp_path / "store", KEY)
+    Ledger(tmp_path / "store", KEY, first=True)
     computer("second")
     assert Ledger(tmp_path / "store", KEY).key == KEY
     assert not (tmp_path / "store.key").exists()
