@@ -5,6 +5,7 @@
 
 import warnings
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from oracles.errors import HubbubError
 from oracles.frame import encode
@@ -27,6 +28,10 @@ class Step:
     value: object
     definition: int = 0
     """Number of the definition that is listed then."""
+    lost: bool = False
+    """Whether the store is lost before the answer. The key store stays."""
+    process: int = 0
+    """Number of the process that answers. All processes of a device share its store."""
 
 
 @dataclass(frozen=True)
@@ -39,38 +44,70 @@ class Life:
     max_epsilon: float = 8.0
     per: int | None = None
     key: str = KEYS[0]
+    has_key_store: bool = False
+    """Whether the application has a key store. `key` is then the key of its first item."""
+
+
+class MemoryKeyStore:
+    """A key store in memory."""
+
+    def __init__(self):
+        self.item = None
+
+    def read(self):
+        return self.item
+
+    def write(self, item):
+        self.item = item
 
 
 @dataclass
 class Device:
-    """A device while it lives."""
+    """A device while it lives. Its stores are files of a folder, or in memory."""
 
     life: Life
-    ledger: Ledger = field(init=False)
+    folder: Path | None = None
+    key_store: MemoryKeyStore = field(default_factory=MemoryKeyStore)
+    ledgers: dict[int, Ledger] = field(default_factory=dict)
+    """The ledger of each process."""
+    stores: int = 0
+    """Number of stores that are lost."""
 
-    def __post_init__(self):
-        self.ledger = Ledger(":memory:", bytes.fromhex(self.life.key))
+    def ledger(self, step):
+        """Return the ledger of a process."""
+        if step.lost:
+            self.stores += 1
+            self.ledgers.clear()
+        # A store in memory belongs to one process.
+        process = step.process if self.folder else 0
+        if process not in self.ledgers:
+            store = ":memory:" if self.folder is None else self.folder / f"store-{self.stores}"
+            key_store = self.key_store if self.life.has_key_store else None
+            key = None if self.key_store.item else bytes.fromhex(self.life.key)
+            self.ledgers[process] = Ledger(store, key, key_store=key_store, first=True)
+        return self.ledgers[process]
 
     def step(self, step):
         """Return the frame that leaves the device, or the error that keeps it silent, and the status afterwards."""
         query = self.life.queries[step.definition]
         limits = Limits(self.life.max_epsilon, self.life.per)
+        ledger = self.ledger(step)
         try:
-            client = Client(
-                query, self.ledger, max_epsilon=limits.max_epsilon, per=limits.per, clock=lambda: float(step.at)
-            )
+            client = Client(query, ledger, max_epsilon=limits.max_epsilon, per=limits.per, clock=lambda: float(step.at))
             report = client.answer(step.value)
         except HubbubError as error:
             result = {"error": type(error).__name__, **({"due": error.due} if isinstance(error, NotYet) else {})}
         else:
             result = {"frame": encode(query.digest, pane_of(query, step.at), report).hex()}
 
-        with self.ledger.transaction() as transaction:
+        with ledger.transaction() as transaction:
             status = asdict(status_of(transaction, query, limits, step.at, 0.0))
         for member in ("due", "max_epsilon", "per"):
             del status[member]
         spent = status.pop("spent")
-        return {**asdict(step), **result, "spent": spent, "status": status}
+        about = {name: value for name, value in asdict(step).items() if value or name in ("at", "definition", "value")}
+        item = {"item": self.key_store.item.decode()} if self.key_store.item else {}
+        return {**about, **result, "spent": spent, "status": status, **item}
 
 
 def of(life):
@@ -85,6 +122,7 @@ def of(life):
         "max_epsilon": life.max_epsilon,
         "per": life.per,
         "group": None,
+        **({"key_store": True} if life.has_key_store else {}),
         "definitions": [public_definition(query) for query in life.queries],
         "steps": steps,
     }
@@ -101,8 +139,8 @@ def _daily(days, value=3, definition=0):
     return [Step(day * DAY + 10, value, definition) for day in days]
 
 
-def _at(day, definition):
-    return Step(day * DAY + 10, 3, definition)
+def _at(day, definition, **more):
+    return Step(day * DAY + 10, 3, definition, **more)
 
 
 def _rounds():
@@ -159,8 +197,22 @@ def _clocks():
     yield Life("a draw without an answer comes back", fresh, returns, 1.0, 10 * DAY)
 
 
+def _stores():
+    """Yield lives whose stores are lost, while the key store stays."""
+    queries = [_query(renew="5d"), _query("once", answers="once", renew="5d"), _query("fresh", answers="fresh")]
+    steps = [_at(day, day % 3) for day in range(4)]
+    steps += [_at(day, day % 3, lost=day in (4, 8)) for day in range(4, 14)]
+    yield Life("a lost store", queries, steps, 20.0, has_key_store=True)
+    yield Life("a lost store with per", queries, steps, 7.0, 4 * DAY, has_key_store=True)
+    twice = [_at(0, 0), _at(1, 0, lost=True), _at(2, 1), _at(3, 1, lost=True), _at(4, 1)]
+    once = [_query(answers="once"), _query("other", answers="once", renew="4d")]
+    yield Life("once is once after a loss", once, twice, has_key_store=True)
+    lengthened = [_at(0, 0), _at(2, 0), _at(3, 0, lost=True), _at(6, 0), _at(7, 0, lost=True)]
+    yield Life("a loss in a round that is lengthened", [_query(renew="2d")], lengthened, 3.0, has_key_store=True)
+
+
 def lives():
     """Return the lives as JSON, each for two keys."""
-    for cases in (_rounds, _listings, _clocks):
+    for cases in (_rounds, _listings, _clocks, _stores):
         for case in cases():
             yield from (of(replace(case, key=key)) for key in KEYS)
