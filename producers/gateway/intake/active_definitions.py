@@ -5,11 +5,9 @@ The first worker will write that file to the topic, for all panes.
 """
 
 import asyncio
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any
 
 import orjson
 
@@ -18,6 +16,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
 from oracles.query import Query, load
+from oracles.query.public_definition import public_definition
 from producers.gateway.intake.appender import PATIENCE
 from producers.gateway.intake.timeliness import untimely
 
@@ -106,33 +105,3 @@ class ActiveDefinitions:
 
     def _update(self, definitions: Definitions) -> None:
         self._topic = ServedDefinitions(definitions.versions) if definitions.versions else None
-
-
-def public_definition(query: Query) -> dict[str, Any]:
-    """Return all that a client needs to answer a query, including all parts of its digest."""
-    meaning = json.loads(query.canonical)
-    del meaning["format"]
-
-    return {
-        "digest": query.digest.hex(),
-        "solution": None,
-        **meaning,
-        "other": query.other,
-        "period": query.period,
-        "lateness": query.lateness,
-        "skew": query.skew,
-        "from": query.starts,
-        "until": query.until,
-        "answers": query.answers,
-        "budget": query.budget,
-        "renew": query.renew,
-        "classes": query.classes,
-        "record_charge": query.record_charge,
-        "buckets": query.buckets,
-        "noise": query.noise,
-        "table": query.table,
-        "thresholds": query.thresholds,
-        "edges": query.edges,
-        "groups": None if query.groups is None else {query.groups.name: query.groups.values},
-        "width": query.oracle.width,
-    }
