@@ -1,7 +1,7 @@
 """The errors that clients raise on purpose, in addition to those of `oracles.errors`.
 
 HubbubError
-├── NotAllowed       the application does not list this query (also a PermissionError)
+├── NotAllowed       the application does not list this query, or pins another (also a PermissionError)
 ├── NotYet           the client has answered in this period; nothing was charged
 ├── BudgetSpent      the charge exceeds a limit of this device; nothing was charged
 ├── StoreError       the store or the spool on disk cannot be used (also an OSError)
@@ -12,7 +12,7 @@ from oracles.errors import HubbubError
 
 
 class NotAllowed(HubbubError, PermissionError):
-    """A query whose name is not on the application's list."""
+    """A query that is not on the application's list, or not within its pins."""
 
 
 class NotYet(HubbubError):

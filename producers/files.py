@@ -66,7 +66,7 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
         return file.read(most)
 
 
-def make_file(path: str | os.PathLike[str], data: bytes) -> None:
+def make_file(path: str | os.PathLike[str], data: bytes | memoryview) -> None:
     """Make a file that nobody else can open. Raise FileExistsError if the name exists, also as a link."""
     handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NO_FOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:

@@ -15,6 +15,7 @@ from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.query.groups import number_of
 from oracles.query.lifetime import DEVICE_EPSILON
+from oracles.query.public_definition import public_definition
 from oracles.query.settings import shown
 from oracles.types import Reports
 from producers.client.admission import AdmittedAnswer, RefusedAnswer, admit, book
@@ -27,6 +28,7 @@ from producers.client.status import Status, status_of
 from producers.client.transaction import NoiseId, Transaction
 from producers.entropy import Keyed, Mode, Purpose
 from producers.errors import BudgetSpent, NotAllowed, NotYet
+from producers.pins import Pins, check_pins, read_pins
 from producers.publishers.spool import Spool
 
 Value = str | int
@@ -41,10 +43,11 @@ class Client:
     the store is lost. The client gives at most one answer in each aligned period of the device's own clock.
     tests/unit/test_client.py shows these promises.
 
-    If the application keeps the device key, for example in the system's key store, pass it as `key`. By default the
-    key is a file beside the store. `installation` is bytes that differ from device to device, for clients that are made
-    from one image. `moved` accepts a store that was last opened on another machine. `group` is the client's value of
-    the query's groups, which is public. The constructor raises BudgetSpent if the next charge does not fit.
+    The noise that is used in any `per` costs at most `max_epsilon`, over all queries of the store. Without `per` this
+    holds for the life of the store. `pinned` has the limits for the definition, as `hubbub pin` prints them.
+
+    A Ledger describes `key`, `key_store`, `first`, `installation` and `moved`. `group` is the client's value of the
+    query's groups, which is public. The constructor raises BudgetSpent if the next charge does not fit.
     """
 
     def __init__(
@@ -60,14 +63,11 @@ class Client:
         allow: Collection[str] | None = None,
         max_epsilon: float = DEVICE_EPSILON,
         per: int | str | None = None,
+        pinned: Pins = None,
         group: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if isinstance(allow, str):
-            raise ParameterError(f"allow must be a list of query names, got {allow!r}")
-        if allow is not None and query.name not in allow:
-            names = ", ".join(sorted(allow)) or "no query"
-            raise NotAllowed(f"this application allows {names}, not {query.name!r}")
+        _check_allowed(query, allow, pinned)
         self.query = query
         self.group = number_of(query.groups, group)
         """Number of this client's group. Pass it to Publisher.put."""
@@ -260,6 +260,18 @@ class Client:
 
         answers = zip(query.singles, values, strict=True)
         return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in answers)
+
+
+def _check_allowed(query: Query, allow: Collection[str] | None, pinned: Pins) -> None:
+    """Raise NotAllowed if the application does not list a query, or if the query is not within the pins."""
+    if isinstance(allow, str):
+        raise ParameterError(f"allow must be a list of query names, got {allow!r}")
+    if allow is not None and query.name not in allow:
+        names = ", ".join(sorted(allow)) or "no query"
+        raise NotAllowed(f"this application allows {names}, not {query.name!r}")
+    pins = read_pins(pinned)
+    if pins:
+        check_pins(public_definition(query), pins)
 
 
 def _position(domain: Domain, value: object, name: str) -> int:

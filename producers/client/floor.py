@@ -5,7 +5,7 @@ from fractions import Fraction
 from oracles.mechanisms import chance
 from oracles.mechanisms.protocol import Charge
 from producers.client.key_item import KeyItem, rounded, seconds_up
-from producers.client.transaction import LOST, NO_DIGEST, NoiseId, Transaction
+from producers.client.transaction import LOST_NAME, NO_DIGEST, NoiseId, Transaction
 
 
 def item_of(transaction: Transaction, key: bytes) -> KeyItem:
@@ -43,4 +43,4 @@ def restore(transaction: Transaction, item: KeyItem) -> None:
 
 
 def _book(transaction: Transaction, noise: NoiseId, amount: Fraction, newest: int) -> None:
-    transaction.add_charge(LOST, noise, Charge(chance.up(amount), 1), float(newest))
+    transaction.add_charge(LOST_NAME, noise, Charge(chance.up(amount), 1), float(newest))

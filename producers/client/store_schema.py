@@ -13,7 +13,7 @@ _COLUMNS = (
     " used REAL NOT NULL"
 )
 _CHARGES = f"CREATE TABLE charge ({_COLUMNS}, PRIMARY KEY (digest, name, round, mode, number, epsilon))"
-_LOST = "CREATE TABLE IF NOT EXISTS lost (digest BLOB PRIMARY KEY, round INTEGER NOT NULL)"
+_LOSSES = "CREATE TABLE IF NOT EXISTS lost (digest BLOB PRIMARY KEY, round INTEGER NOT NULL)"
 """Rounds that had an answer, as the key store says, and whose report the store does not have."""
 _TABLES = (
     _CHARGES,
@@ -21,7 +21,7 @@ _TABLES = (
     "CREATE TABLE round (digest BLOB PRIMARY KEY, began INTEGER NOT NULL)",
     "CREATE TABLE given (digest BLOB PRIMARY KEY, answers INTEGER NOT NULL)",
     "CREATE TABLE once (digest BLOB, round INTEGER, report BLOB NOT NULL, PRIMARY KEY (digest, round))",
-    _LOST,
+    _LOSSES,
     clones.TABLE,
     f"PRAGMA user_version = {VERSION}",
 )
@@ -75,14 +75,14 @@ def _upgrade_version_3(database: sqlite3.Connection) -> None:
     """
     database.execute("ALTER TABLE charge RENAME TO before")
     database.execute(_CHARGES)
-    database.execute(_LOST)
+    database.execute(_LOSSES)
     last_answer = "(SELECT at FROM last WHERE last.name = b.name)"
     next_round = (
         "(SELECT MIN(start) FROM (SELECT digest, round AS start FROM before UNION SELECT digest, began FROM round)"
         " WHERE digest = b.digest AND start > b.round)"
     )
     # In SQL the MIN of two values is null if one is.
-    used = (
+    last_use = (
         f"CASE WHEN b.round > 0 AND b.digest <> ?1 AND {next_round} IS NOT NULL"
         f" THEN MIN(COALESCE({last_answer}, {next_round}), {next_round}) ELSE COALESCE({last_answer}, ?2) END"
     )
@@ -92,7 +92,7 @@ def _upgrade_version_3(database: sqlite3.Connection) -> None:
     )
     number = f"CASE WHEN b.mode = ?3 THEN {earlier_draws} ELSE 0 END"
     database.execute(
-        f"INSERT INTO charge SELECT name, digest, round, mode, {number}, epsilon, times, {used} FROM before AS b",  # noqa: S608 - constants
+        f"INSERT INTO charge SELECT name, digest, round, mode, {number}, epsilon, times, {last_use} FROM before AS b",  # noqa: S608 - constants
         (NO_DIGEST, time.time(), Mode.FRESH),
     )
     database.execute("DROP TABLE before")

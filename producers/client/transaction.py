@@ -14,10 +14,10 @@ from producers.entropy import Mode
 
 NO_DIGEST = b""
 """The digest of charges from version 1, which stored no digests."""
-LOST = "(lost)"
+LOST_NAME = "(lost)"
 """The name of charges that a lost or old store lacked."""
 NEVER = float("-inf")
-_UNANSWERED = b""
+_NO_REPORT = b""
 """The report of a round that is charged and not answered yet."""
 _INSERT = "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -127,7 +127,7 @@ class Transaction:
     def once_report(self, digest: bytes, start: int) -> bytes | None:
         """Return the stored report of a query with answers = "once", or None if the round has none yet."""
         row: tuple[bytes] | None = self._row("SELECT report FROM once WHERE digest = ? AND round = ?", digest, start)
-        return None if row is None or row[0] == _UNANSWERED else row[0]
+        return None if row is None or row[0] == _NO_REPORT else row[0]
 
     def store_once_report(self, digest: bytes, start: int, report: bytes) -> None:
         """Store the report of a round, and delete those of earlier rounds."""
@@ -137,15 +137,15 @@ class Transaction:
     def is_unanswered(self, digest: bytes, start: int) -> bool:
         """Whether the noise of a round is charged, and no report of it is made yet."""
         row: tuple[bytes] | None = self._row("SELECT report FROM once WHERE digest = ? AND round = ?", digest, start)
-        return row is not None and row[0] == _UNANSWERED
+        return row is not None and row[0] == _NO_REPORT
 
     def mark_unanswered(self, digest: bytes, start: int) -> None:
         """Store that the noise of a round is charged before its first report."""
-        self.store_once_report(digest, start, _UNANSWERED)
+        self.store_once_report(digest, start, _NO_REPORT)
 
     def mark_answered(self, digest: bytes) -> None:
         """Store that a report of the last round is made, for which nothing else is stored."""
-        self._database.execute("DELETE FROM once WHERE digest = ? AND report = ?", (digest, _UNANSWERED))
+        self._database.execute("DELETE FROM once WHERE digest = ? AND report = ?", (digest, _NO_REPORT))
 
     def lose(self, digest: bytes, start: int) -> None:
         """Store that a round had an answer that the store does not have."""

@@ -18,6 +18,7 @@ from oracles.query import Query
 from oracles.query.groups import number_of
 from oracles.types import Reports
 from producers.errors import DeliveryError, StoreError
+from producers.pins import Pins, read_pins
 from producers.publishers.frames import OutgoingFrame, capacity, pane_of
 from producers.publishers.pinned_query import pin_query
 from producers.publishers.spool import Spool
@@ -96,15 +97,19 @@ class HttpPublisher:
         for frame in await asyncio.to_thread(lambda: list(self._spool.frames())):
             self._send(frame)
 
-    async def query(self, name: str, *, max_epsilon: float) -> Query:
-        """Return the gateway's definition of a query. Raise NotAllowed if it is outside the application's limits."""
+    async def query(self, name: str, *, max_epsilon: float, pinned: Pins = None) -> Query:
+        """Return the gateway's definition of a query. Raise NotAllowed if it is outside the application's limits.
+
+        `pinned` has members of an item of `GET /v1/queries`, as `hubbub pin` prints them, or is a Query.
+        """
+        pins = read_pins(pinned)
         session = self._open()
         try:
             async with asyncio.timeout(self._patience):
                 for tries in range(_ENDLESS):
                     status, body, requested_pause = await self._request(session, "GET", "/v1/queries")
                     if status == 200:
-                        return pin_query(body, name, max_epsilon, self._url)
+                        return pin_query(body, name, max_epsilon, self._url, pins)
                     await asyncio.sleep(_pause(tries, requested_pause))
         except TimeoutError:
             pass

@@ -7,8 +7,10 @@ from typing import Any
 
 from oracles.errors import HubbubError, QueryError
 from oracles.query import Query, parse
+from oracles.query.public_definition import public_definition
 from oracles.query.strings import is_discovery
 from producers.errors import NotAllowed
+from producers.pins import check_numbers, check_pins
 
 _SECONDS = ("pane", "period", "lateness", "skew", "renew")
 _TIMES = ("from", "until")
@@ -16,11 +18,13 @@ _SAME_MEMBERS = ("epsilon", "domain", "other", "solution", "budget", "answers", 
 """Members that a query file has under the same name with the same value."""
 
 
-def pin_query(listing: bytes, name: str, max_epsilon: float, gateway: str) -> Query:
+def pin_query(
+    listing: bytes, name: str, max_epsilon: float, gateway: str, pins: Mapping[str, Any] | None = None
+) -> Query:
     """Return the query `name` of a listing, the body of GET /v1/queries. `gateway` is its address, for messages.
 
-    Raise NotAllowed if a report would reveal more than `max_epsilon`. Raise QueryError if the definition does not
-    match its digest, because workers count reports under the digest.
+    Raise NotAllowed if a report would reveal more than `max_epsilon`, or if the query is not within the pins. Raise
+    QueryError if the definition does not match its digest, because workers count reports under the digest.
     """
     try:
         definitions: dict[str, dict[str, Any]] = {item["name"]: item for item in json.loads(listing)["queries"]}
@@ -28,6 +32,7 @@ def pin_query(listing: bytes, name: str, max_epsilon: float, gateway: str) -> Qu
             raise NotAllowed(f"{gateway} has no query {name!r}; it has {', '.join(map(str, definitions)) or 'none'}")
 
         definition = definitions[name]
+        check_numbers(definition)
         query = parse({"queries": {name: _table(definition)}}, gateway, ".")[name]
         digest = definition["digest"]
         if query.digest.hex() != digest or query.oracle.width != definition["width"]:
@@ -40,6 +45,8 @@ def pin_query(listing: bytes, name: str, max_epsilon: float, gateway: str) -> Qu
     if query.record_epsilon > max_epsilon:
         cost = f"{gateway}: a report of {name!r} reveals epsilon {query.record_epsilon:g}"
         raise NotAllowed(f"{cost}, and this application allows {max_epsilon:g}")
+    # The members of the query itself, since a listing may state a charge that the answers do not have.
+    check_pins(public_definition(query), pins or {})
     return query
 
 
