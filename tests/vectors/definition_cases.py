@@ -9,10 +9,11 @@ from life_cases import lives
 from oracles.errors import HubbubError
 from oracles.frame import encode
 from oracles.query import parse
+from oracles.query.public_definition import public_definition
 from producers import Client
 from producers.client.ledger import Ledger
 from producers.errors import NotYet
-from producers.gateway.intake.active_definitions import public_definition
+from producers.pins import pins_of
 from producers.publishers.frames import pane_of
 
 FLOATS = [1.0, 0.1, 1e-05, 0.0001, 1.5e-07, 16.0, 1e15, 1e16, 1.2345e22, -2.5, -0.0, 0.1 + 0.2, 5e-324, 123456789.125]
@@ -121,7 +122,7 @@ def definitions():
         about = {"canonical": query.canonical, "charge": query.record_charge, "values": cases}
         good.append({"name": name, **about, "definition": public_definition(query)})
     floats = [{"number": f"{number:.17g}", "text": repr(number)} for number in FLOATS]
-    return {"floats": floats, "good": good, "refused": refused()}
+    return {"floats": floats, "good": good, "refused": refused(), "outside": outside()}
 
 
 def positions(query, value):
@@ -170,6 +171,26 @@ def refused():
         "a pinned list": {"domain": ["300"]},
     }
     return listed + [{"name": name, "definition": each, "pinned": pin} for name, pin in pins.items()]
+
+
+def outside():
+    """Return listings and pins, and the error of a client that is asked to answer. No error stands for an answer."""
+    listed = public_definition(query_of({**TABLE, "renew": "2d"}))
+    numbers = public_definition(query_of({"domain": NUMBERS}))
+    wrong = {"renew": [0, -5, True, 1.5, "1d", 10**9 + 1], "period": [0, 0.25, "1h", None], "pane": [0, -1, True]}
+    wrong["budget"] = [0, -1, "8", None, True]
+    cases = [(listed | {member: value}, {}, "NotAllowed") for member, values in wrong.items() for value in values]
+
+    own = pins_of(query_of({**TABLE, "renew": "2d"}), digest=True)
+    cases += [(listed, own, None), (listed | {"renew": None}, own, None), (listed, {"renew": 86_400}, None)]
+    cases += [(numbers, pins_of(query_of({"domain": NUMBERS})), None)]
+    changes = {"epsilon": 0.9, "record_charge": 2.2, "budget": 3.9, "renew": None, "period": 86_401, "pane": 11}
+    changes |= {"answers": "once", "noise": "each", "table": 3, "oracle": "hr", "buckets": 2, "solution": "smp"}
+    changes |= {"domain": 63, "other": True, "pairs": [["x", "y"]], "groups": PLATFORMS, "digest": "0" * 16}
+    cases += [(listed, {**own, member: value}, "NotAllowed") for member, value in changes.items()]
+    cases += [(listed, {"unknown": 1}, "ParameterError"), (listed, {"epsilon": "1"}, "ParameterError")]
+    cases += [(listed, {"renew": 0}, "ParameterError"), (listed, {"answers": 1}, "ParameterError")]
+    return [{"definition": definition, "pinned": pinned, "error": error} for definition, pinned, error in cases]
 
 
 def signed(definition):

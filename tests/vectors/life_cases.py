@@ -10,10 +10,10 @@ from pathlib import Path
 from oracles.errors import HubbubError
 from oracles.frame import encode
 from oracles.query import Query, parse
+from oracles.query.public_definition import public_definition
 from producers import Client, Ledger, NotYet, RenewalWarning
 from producers.client.device_limits import Limits
 from producers.client.status import status_of
-from producers.gateway.intake.active_definitions import public_definition
 from producers.publishers.frames import pane_of
 
 DAY = 86_400
@@ -177,8 +177,8 @@ def _listings():
     yield Life("a listing begins and ends to renew", daily, turns, 5.0, 3 * DAY)
 
     others = [_query("a", answers="fresh"), _query("b"), _query("b", domain=9, noise="each", budget=4.0, renew="5d")]
-    shared = [_at(day, i) for day, i in enumerate((0, 1, 0, 2, 0, 2, 1, 0, 2, 0, 2, 2, 1))]
-    yield Life("queries that share a limit", others, shared, 7.0, 6 * DAY)
+    turns_of_all = [_at(day, i) for day, i in enumerate((0, 1, 0, 2, 0, 2, 1, 0, 2, 0, 2, 2, 1))]
+    yield Life("queries that share a limit", others, turns_of_all, 7.0, 6 * DAY)
 
 
 def _clocks():
