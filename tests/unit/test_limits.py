@@ -8,7 +8,7 @@ import pytest
 from oracles.errors import ParameterError
 from producers import BudgetSpent, Client, Ledger, NotYet, RenewalWarning
 from producers.client import renewal
-from producers.client.transaction import LOST, NEVER, NoiseId
+from producers.client.transaction import LOST_NAME, NEVER, NoiseId
 from producers.entropy import Mode
 from tests.queries import make_query
 
@@ -138,8 +138,8 @@ def test_a_clock_that_goes_back_or_ahead_brings_no_second_charge():
     q, ledger, limits = query(answers="fresh", renew="1d"), Ledger(":memory:"), {"max_epsilon": 2.0, "per": "10d"}
     days = [100, 101, 400, 102, 300, 401, 402, 110, 409, 410, 411]
     reports = [answer(q, ledger, day * DAY, **limits) for day in days]
-    answered = [day for day, report in zip(days, reports, strict=True) if isinstance(report, bytes)]
-    assert answered == [100, 101, 400, 401, 410, 411]
+    answer_days = [day for day, report in zip(days, reports, strict=True) if isinstance(report, bytes)]
+    assert answer_days == [100, 101, 400, 401, 410, 411]
 
 
 def test_an_answer_while_the_clock_is_far_ahead_keeps_the_device_time_there():
@@ -232,4 +232,4 @@ def test_a_store_of_version_3_is_upgraded_in_place(tmp_path, monkeypatch):
             assert transaction.last_use(NoiseId(b"g" * 8, 0)) == 9999.0, "of the upgrade, without an answer"
             assert transaction.active_charge(NEVER) == 6 + 5 + 1 + 1.5
             assert transaction.active_charge(250.0) == 5 + 1
-            assert LOST not in transaction.names()
+            assert LOST_NAME not in transaction.names()
