@@ -102,7 +102,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 def _newer(file: File, path: str) -> Iterator[str]:
     """Yield what the newest edition would change."""
-    if file.edition == NEWEST:
+    if file.edition >= NEWEST:
         return
 
     # A newer edition can refuse settings that an older one took.

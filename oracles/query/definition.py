@@ -174,11 +174,14 @@ class Query(Settings):
         return 0 if self.renew is None else int(at // self.renew) * self.renew
 
     def repeats(self, start: int, end: int) -> int:
-        """Return how often a window may hold one client's noise: the number of aligned periods that it touches."""
+        """Return how often a window may hold one client's noise: the number of aligned periods that it touches.
+
+        A round has only its own periods, unless devices may stay in it longer than `renew` says.
+        """
         if self.answers == "fresh":
             return 1
         periods = max(1, -(-end // self.period) - start // self.period)
-        return periods if self.renew is None else min(periods, self.renew // self.period)
+        return periods if self.renew is None or self.lengthened else min(periods, self.renew // self.period)
 
     @cached_property
     def canonical(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from oracles.discover import Slots
-from oracles.mechanisms import EDITION, NEWEST
+from oracles.mechanisms import COMING, EDITION
 from oracles.query.answers import attributes_of
 from oracles.query.definition import Query
 from oracles.query.draft import Draft
@@ -21,7 +21,7 @@ from oracles.query.text import read_toml
 _NAMES = frozenset(key.name for key in KEYS)
 _SETTINGS = frozenset(field.name for field in fields(Settings))
 _REVISION = whole("a whole number of at least 0", 0)
-_EDITION = whole(f"a whole number from {EDITION} to {NEWEST}; upgrade hubbub for a later one", EDITION, NEWEST)
+_EDITION = whole(f"a whole number from {EDITION} to {COMING}; upgrade hubbub for a later one", EDITION, COMING)
 
 
 @dataclass(frozen=True)

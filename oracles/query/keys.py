@@ -52,6 +52,8 @@ class Settings:
     """Epsilon that a client may spend on this definition in a round."""
     renew: int | None
     """Length of a round, or None. A new round has new noise and new charges."""
+    lengthened: bool
+    """Whether errors allow for devices that stay in a round longer than `renew`."""
     season: int | None
     """Seconds after which shares are expected to repeat, or None. Slow changes are compared with earlier seasons."""
     domain: Domain | None
@@ -97,6 +99,14 @@ def _answers(draft: Draft) -> str:
     default = "once" if draft.table.get("solution") == "rsfd" and not draft.standing else "life"
     answers: str = draft.read("answers", choice(*settings.ANSWERS), default)
     return answers
+
+
+def _lengthened(draft: Draft) -> bool:
+    is_possible = draft["answers"] == "life" and draft["renew"] is not None
+    if "lengthened" in draft and not is_possible:
+        raise draft.error("lengthened", 'must be absent: it is for answers = "life" with `renew`')
+    # Editions 1 and 2 keep the bytes of their records.
+    return bool(draft.read("lengthened", FLAG, is_possible and draft.edition >= 3))
 
 
 def _methods(draft: Draft) -> tuple[str, ...]:
@@ -239,6 +249,15 @@ KEYS = (
         'how a client repeats its answers: `"life"`, `"once"` or `"fresh"` ([privacy.md](privacy.md))',
         default_text='`"life"`, for rsfd `"once"`',
         settle=_answers,
+    ),
+    Key(
+        "lengthened",
+        "the errors allow for devices that stay in a round longer than `renew`, because a new round does not fit their "
+        "`max_epsilon` ([estimates.md](estimates.md#rounds-that-devices-lengthen)). For answers for life with `renew`",
+        default_text="editions 1 and 2 `false`, edition 3 `true`",
+        settle=_lengthened,
+        # Only a definition that uses the key has it in the topic, so others keep their bytes.
+        dump=lambda query: query.lengthened or None,
     ),
     *ANSWER_KEYS,
     Key(
