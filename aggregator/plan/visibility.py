@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 
 from aggregator.merging.marks import Marks, QueryMarks
+from aggregator.plan import rounds
 from aggregator.records.crowd_privacy import CrowdPrivacy, crowd_privacy
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
@@ -15,6 +16,7 @@ from hubbub.texts import few, up
 from oracles.discover.cell_hash import MAP_SLOTS
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
+from oracles.query.lifetime import DEVICE_EPSILON
 from oracles.query.settings import Window
 
 MOST_PANES = 50_000
@@ -215,6 +217,7 @@ def promises(query: Query) -> Iterator[str]:
     yield f"{_EXPOSURES[query.answers]} Also not protected: that it takes part, from where, and in which pane."
     if query.renew is not None:
         yield f"This holds for a round. Any {_days(query.renew)} may touch two rounds."
+        yield from rounds.texts(query, DEVICE_EPSILON)
 
     answer = "each answer" if query.answers == "fresh" else "the first answer of a round"
     charge_text = f"{up(query.record_charge)} for {answer}, of a budget of {query.budget:g}"
