@@ -23,8 +23,8 @@ from oracles.types import usable_epsilon, usable_size
 EDITION = 1
 """The edition of a query file that names none."""
 NEWEST = 2
-"""The newest edition with all its defaults. Its "auto" chooses near the smallest possible error, and answers for life use
-tables."""
+"""The newest edition that has all its defaults. Its "auto" chooses near the smallest possible error, and its answers
+for life use tables."""
 COMING = 3
 """The edition of the next release. A file may name it, but it does not have all its defaults yet."""
 EACH = "each"
