@@ -44,7 +44,8 @@ attributes, give --values NAME=SPEC for each, or --values file:PATH with their j
 counts is CSV with the columns `value` (or the names of the attributes) and `count`. A file of words has one
 on each line, the most common first, or with a count after a tab.
 
-Clients answer for life, once or fresh, with the query's budget and renew. They use the SDK's own code.
+Clients answer for life, once or fresh, with the query's budget and renew. They use the SDK's own code. They renew
+without a limit. Real devices do so only with `per` and enough max_epsilon (docs/clients.md).
 In each period, --churn of them draw a new value.
 
 The noise comes from NumPy, because it is faster and repeatable. Never use it for a person's answer.

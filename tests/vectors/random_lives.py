@@ -25,9 +25,9 @@ _ORACLES = (
 _LIMITS = ((8.0, None), (3.0, None), (3.0, 2 * DAY), (5.0, 5 * DAY), (4.5, 30 * DAY), (2.3, 7 * DAY), (20.0, 60 * DAY))
 
 
-def random_lives(count, seed=SEED):
-    """Yield random lives. The same seed gives the same lives."""
-    for number in range(count):
+def random_lives(count, seed=SEED, first=0):
+    """Yield random lives from a number on. The same seed gives the same lives."""
+    for number in range(first, first + count):
         rng = np.random.default_rng((seed, number))
         yield _life(f"random life {number}", rng)
 
