@@ -19,8 +19,9 @@ def series(name, values, **labels):
 class Rules:
     """One history of series, and what the rules say about it."""
 
-    def __init__(self, folder, history):
+    def __init__(self, folder, history, interval=INTERVAL):
         self._file = folder / "rules.yaml"
+        self._interval = f"{interval}s"
         self._history = history
         self._alerts = []
         self._expressions = []
@@ -39,14 +40,14 @@ class Rules:
         files = [PROMETHEUS / name for name in ("recording.rules.yaml", "alerts.rules.yaml")]
         rules = [self._without_annotations(file) for file in files]
         test = {
-            "interval": f"{INTERVAL}s",
+            "interval": self._interval,
             "input_series": self._history,
             "alert_rule_test": self._alerts,
             "promql_expr_test": self._expressions,
         }
         text = {
             "rule_files": rules,
-            "evaluation_interval": f"{INTERVAL}s",
+            "evaluation_interval": self._interval,
             "group_eval_order": [f"hubbub.{name}" for name in GROUPS],
             "tests": [test],
         }

@@ -24,12 +24,12 @@ def unguarded(expression, series=()):
 
 def counted(rules):
     """Return the recorded series whose value can be 0 because nothing happened: rates, and sums of such series."""
-    found = set()
+    counts = set()
     while True:
-        more = {rule["record"] for rule in rules if _falls_to_zero(rule["expr"], found)} - found
+        more = {rule["record"] for rule in rules if _falls_to_zero(rule["expr"], counts)} - counts
         if not more:
-            return found
-        found |= more
+            return counts
+        counts |= more
 
 
 def _falls_to_zero(expression, series):
