@@ -143,6 +143,7 @@ class Alertmanager(Server):
 
     def __init__(self, webhook):
         configuration = read("alertmanager.yml")
+        configuration["templates"] = [str(PROMETHEUS / file) for file in configuration["templates"]]
         _shorten_waits(configuration["route"])
         for receiver in configuration["receivers"]:
             receiver["webhook_configs"] = [{"url": f"http://127.0.0.1:{webhook}/{receiver['name']}"}]
