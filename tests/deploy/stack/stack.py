@@ -68,7 +68,13 @@ class Stack:
             quicken(self.folder / "deploy" / "prometheus" / "prometheus.yml")
         self.with_logins = with_logins
         self.secrets = self.folder / "deploy" / "secrets"
-        change = secure(self.secrets) if with_logins else None
+        logins = secure(self.secrets) if with_logins else None
+
+        def change(definition: dict) -> None:
+            publish_observers(definition)
+            if logins is not None:
+                logins(definition)
+
         self._resolve_names()
         self.network = Network(self.addresses)
         compose = self.folder / "deploy" / "compose.yaml"
@@ -194,6 +200,12 @@ def watch_second(file: Path) -> None:
         source["names"] += [f"{name}.{SECOND}" for name in source["names"]]
         job["relabel_configs"] = [*job["relabel_configs"], rule | {"replacement": SECOND}]
     file.write_text(yaml.safe_dump(definition, sort_keys=False))
+
+
+def publish_observers(definition: dict) -> None:
+    """Publish the ports of Prometheus and Alertmanager, because the campaign is outside of the project."""
+    for service, port in (("prometheus", 9090), ("alertmanager", 9093)):
+        definition["services"][service]["ports"] = [f"127.0.0.1:{port}:{port}"]
 
 
 def other_installation(definition: dict) -> None:
