@@ -130,7 +130,7 @@ def steps(case, rounds=6):
 
         for target, data in batches.items():
             for record in MemoryRecords(data).next_batch():
-                partitions[target].put(record.key, record.value, record.timestamp)
+                partitions[target].put(record.key, record.value)
         took["changelog"] += written - start
         took["snapshot"] += sent - written
         took["snapshot read back"] += time.process_time() - sent

@@ -58,7 +58,7 @@ def load(
         home(query.digest, partitions), partitions, {query.digest: Versions.of(query)}, store=spill
     )
     for name, value in records:
-        snapshots.put(name, value, 0)
+        snapshots.put(name, value)
 
     start = time.perf_counter()
     marks = [time.perf_counter() for _ in snapshots.load_in_slices()]
@@ -72,9 +72,9 @@ def one_more(query: Query, snapshots: SnapshotPartition, partitions: int) -> Non
     end = state.merger.closed_through or START
     value = encode_snapshot(Snapshot(REPORTS, 0, 0, 0, RNG.poisson(REPORTS / 2, cells)))
     for partition in range(partitions):
-        snapshots.put(PaneKey("closed", query.digest, end, partition).encode(), value, 0)
+        snapshots.put(PaneKey("closed", query.digest, end, partition).encode(), value)
         mark = encode_progress(Progress(closed={query.digest: end + PANE}))
-        snapshots.put(PartitionKey("watermark", partition).encode(), mark, 0)
+        snapshots.put(PartitionKey("watermark", partition).encode(), mark)
 
     state.collect()
     state.totals()

@@ -95,7 +95,7 @@ class Worker:
         return records
 
     def put(self, partition, name, value):
-        self.snapshots[partition].put(name, bytes(bytearray(value)), 0)  # as it comes from the broker: a copy
+        self.snapshots[partition].put(name, bytes(bytearray(value)))  # as it comes from the broker: a copy
 
     def publish(self, state):
         query, records, batch = state.versions.query, [], {}

@@ -97,7 +97,7 @@ class Merge:
         self.topics, self.target = topics, target
         self.snapshots = SnapshotPartition(target, partitions, definitions, store=store)
         for key, value in topics.compacted(target):
-            self.snapshots.put(key, value, 0)
+            self.snapshots.put(key, value)
         self.snapshots.load()
         self.at = len(topics.snapshots[target])
 
@@ -108,7 +108,7 @@ class Merge:
         for at, (key, value) in enumerate(new_snapshot):
             if at < last_positions[key] and random.random() < 0.5:
                 continue  # compaction was here first
-            self.snapshots.put(key, value, 0)
+            self.snapshots.put(key, value)
         for state in self.snapshots.queries.values() if not self.snapshots.must_reload else ():
             batch = {}
             state.collect()

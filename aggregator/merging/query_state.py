@@ -40,8 +40,6 @@ class QueryState:
         stored_blocks: Mapping[Window, Mapping[Place, bytes]] | None = None,
     ) -> None:
         self.merger = merger
-        self.watermark_ms: int | None = None
-        """The time of the newest watermark record."""
         self.published_through: int | None = None
         """A time. All windows that end at it or before are published and acknowledged."""
 
@@ -93,10 +91,9 @@ class QueryState:
     def versions(self) -> Versions:
         return self.merger.versions
 
-    def mark(self, partition: int, closed_through: int, timestamp: int) -> None:
-        """Take the watermark of a source partition, from a record of this time."""
+    def mark(self, partition: int, closed_through: int) -> None:
+        """Take the watermark of a source partition."""
         self.merger.mark(partition, closed_through)
-        self.watermark_ms = timestamp
 
     def put_snapshot(self, key: PaneKey, snapshot: Snapshot | None) -> None:
         """Take a snapshot of the topic. None stands for an unreadable one.
@@ -190,6 +187,19 @@ class QueryState:
         """Return the end of the oldest window with reports that has no acknowledged final, or None if there is none."""
         ends = [*self._settling, *(due.final.span.end for due in self._backlog), self.merger.next_end()]
         return min((end for end in ends if end is not None), default=None)
+
+    def due(self, end: int) -> float:
+        """Return when a window with this end is due, in Unix seconds: its lateness is over then."""
+        return self.versions.closes_after(end - self.versions.query.pane) / 1000
+
+    def owed_since(self) -> float | None:
+        """Return when the oldest final that is due and not acknowledged was due, or None if there is none."""
+        ends = [*self._settling, *(due.final.span.end for due in self._backlog)]
+        if self.merger.has_due_finals and self.merger.count_due():
+            # Windows come in the order of their ends, so the oldest of all is due if any is.
+            end = self.merger.next_end()
+            ends += [] if end is None else [end]
+        return self.due(min(ends)) if ends else None
 
     def take_new_blocks(self) -> list[Write]:
         """Remove and return the blocks to write. They come before the states that pass them."""

@@ -86,7 +86,7 @@ class SnapshotPartition:
         if len(self._unknown) < _MOST_UNKNOWN:
             self._unknown.add(digest)
 
-    def put(self, name: bytes | None, value: bytes | None, timestamp: int) -> None:
+    def put(self, name: bytes | None, value: bytes | None) -> None:
         """Take in one record of the topic, by any writer."""
         key = keys.decode(name)
 
@@ -96,7 +96,7 @@ class SnapshotPartition:
         elif not isinstance(key, PartitionKey) and key.digest not in self._definitions:
             self._skip(key.digest)
         elif self._latest is None:
-            self._take(name, key, value, timestamp)
+            self._take(name, key, value)
         elif value is None:
             self._latest.pop(name, key)
         elif isinstance(key, PaneKey) and key.kind == "open":
@@ -137,7 +137,7 @@ class SnapshotPartition:
             )
         # The watermarks come before the panes, because only closed panes can enter their windows.
         for name, key, value in records:
-            self._take(name, key, value, timestamp=0)
+            self._take(name, key, value)
 
         # Each pane enters its windows at once. All panes of long windows together would not fit into memory.
         for digest, pane, parts in latest.take_panes():
@@ -245,7 +245,7 @@ class SnapshotPartition:
             log.error("snapshot record skipped, since it is unreadable: key %r: %s", (name or b"")[:100], fault)
         self.unreadable += 1
 
-    def _take(self, name: bytes, key: Key, value: bytes | None, timestamp: int) -> None:
+    def _take(self, name: bytes, key: Key, value: bytes | None) -> None:
         if isinstance(key, PaneKey):
             self._take_snapshot(name, key, value)
             return
@@ -262,7 +262,7 @@ class SnapshotPartition:
                 if state is None:
                     self._skip(digest)
                 else:
-                    state.mark(key.partition, end, timestamp)
+                    state.mark(key.partition, end)
 
     def _has(self, key: Key, value: bytes) -> bool:
         """Whether this worker has written or read this state or block."""

@@ -92,7 +92,7 @@ class SnapshotReader:
         for tp, records in batches.items():
             snapshots = self.partitions[tp.partition]
             for record in records:
-                snapshots.put(record.key, record.value, record.timestamp)
+                snapshots.put(record.key, record.value)
             self.metrics.unread.labels(SNAPSHOTS).inc(snapshots.take_unreadable_count())
             self.offsets[tp.partition] = records[-1].offset + 1
 

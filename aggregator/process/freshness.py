@@ -41,8 +41,10 @@ class Freshness(Collector):
 class Unpublished(Collector):
     """A collector that asks at each scrape since when each query's oldest unpublished window is due."""
 
-    def __init__(self, due: Callable[[], Mapping[str, float | None]]) -> None:
+    def __init__(self, due: Callable[[], Mapping[str, float | None]], is_known: Callable[[], bool]) -> None:
+        """Take when the oldest window of each query is due. `is_known` is false until the first recovery is over."""
         self._due = due
+        self._is_known = is_known
 
     def collect(self) -> Iterator[Metric]:
         text = (
@@ -50,6 +52,6 @@ class Unpublished(Collector):
         )
         ages = GaugeMetricFamily("hubbub_unpublished_age_seconds", text, labels=["query"])
         present = time.time()
-        for query, due in self._due().items():
+        for query, due in self._due().items() if self._is_known() else ():
             ages.add_metric([query], 0.0 if due is None else max(0.0, present - due))
         yield ages

@@ -17,6 +17,8 @@ UNREAD = ("snapshots", "truth")
 """The topics whose unreadable records a worker skips."""
 KINDS = get_args(AlertKind)
 FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "partial_groups", "small", "held", "cut")
+LATE_FINALS = (60.0, 300.0, 1800.0, 3600.0)
+"""Bounds beyond those of other latencies: after a stop of an hour finals are an hour late."""
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECOVERIES = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _BOOLEANS = ("false", "true")
@@ -50,15 +52,12 @@ class Metrics(MetricTable):
         {"topic": UNREAD},
     )
     lag_records = MetricRow("hubbub_lag_records", Gauge, "Records of the partition not read yet", _PARTITION)
-    lag_seconds = MetricRow("hubbub_lag_seconds", Gauge, "Seconds by which the slowest partition's clock is behind")
     clock_ahead = MetricRow(
         "hubbub_clock_ahead_seconds",
         Gauge,
         "Seconds by which the partition's clock is ahead of this machine's; negative if behind",
         _PARTITION,
     )
-    publish_lag = MetricRow("hubbub_publish_lag_seconds", Gauge, "Seconds since the oldest unpublished final was due")
-    owed_finals = MetricRow("hubbub_owed_finals", Gauge, "Finals that are due and not acknowledged")
     recovery = MetricRow(
         "hubbub_recovery_seconds",
         Histogram,
@@ -80,8 +79,8 @@ class Metrics(MetricTable):
     close_to_record = MetricRow(
         "hubbub_close_to_record_seconds",
         Histogram,
-        "Seconds from the close of a window's last pane to its acknowledged final record",
-        buckets=LATENCIES,
+        "Seconds from the time when a window is due to its acknowledged final record",
+        buckets=LATENCIES + LATE_FINALS,
     )
     records = MetricRow("hubbub_records", Counter, "Records published", {"query": None, "final": _BOOLEANS})
     too_large = MetricRow(

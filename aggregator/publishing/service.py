@@ -75,8 +75,6 @@ class PublishingService:
     """The time of the next look at all queries."""
     rounds: int = 0
     """A number that rises after each round over all queries."""
-    _last_round: float = field(default_factory=time.monotonic)
-    """The time when `rounds` last rose."""
     _due_since: dict[QueryState, float] = field(default_factory=dict)
     """The time since when a query has due finals."""
 
@@ -105,10 +103,10 @@ class PublishingService:
     def ready(self) -> bool:
         return not self._must_assign and self.reader.loaded
 
-    @property
-    def lag(self) -> float:
-        """Seconds since the oldest unpublished final is due."""
-        return time.monotonic() - min([self._last_round, *self._due_since.values()])
+    def oldest_due(self) -> float | None:
+        """Return when the oldest final of closed panes was due, in Unix seconds, or None if none is owed."""
+        owed = (state.owed_since() for state in self._loaded_states())
+        return min((since for since in owed if since is not None), default=None)
 
     def owed_finals(self) -> int:
         """Return the number of due finals that are not acknowledged."""
@@ -117,7 +115,6 @@ class PublishingService:
     def _progress(self) -> None:
         if not self.estimators.is_stuck and self.tasks.longest < SETTLED_WITHIN:
             self.rounds += 1
-            self._last_round = time.monotonic()
 
     def newest_finals(self) -> Iterator[NewestFinal]:
         """Yield the newest final of each query that this worker merges."""
@@ -262,12 +259,11 @@ class PublishingService:
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
-        acknowledgement = state.settle()
+        for end in state.settle():
+            self.metrics.close_to_record.observe(max(0.0, time.time() - state.due(end)))
         if state.has_due_finals:
             return
 
-        if acknowledgement and state.watermark_ms is not None:
-            self.metrics.close_to_record.observe(max(0.0, time.time() - state.watermark_ms / 1000))
         state.note_published()
         self._due_since.pop(state, None)
         self.publisher.delete(state, state.retired_keys())

@@ -25,7 +25,7 @@ SECONDS = 5.0
 PARTS = 5
 """Largest number of series of one metric in a line."""
 KINDS = {
-    "hubbub_lag_seconds": "worker",
+    "hubbub_checkpoint_bytes": "worker",
     "hubbub_gateway_ready": "gateway",
     "hubbub_board_windows": "board",
     "hubbub_simulated_reports": "simulation",
@@ -131,7 +131,8 @@ def _heading(address: str, families: list[Metric]) -> str:
     kind = next((kind for name, kind in KINDS.items() if name in names), "process")
     # Any program may listen at this port, so its answer is foreign text.
     ready = plain((_get(f"{address}/readyz") or "").strip(), 200)
-    state = "ready" if ready == "ready" else f"not ready: {ready or 'no answer'}"
+    # A process that is ready but late says so behind a semicolon.
+    state = ready if ready.partition(";")[0] == "ready" else f"not ready: {ready or 'no answer'}"
 
     values = {sample.name: sample for sample in chain.from_iterable(family.samples for family in families)}
     build = values.get("hubbub_build_info")

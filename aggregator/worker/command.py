@@ -133,7 +133,7 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         await registrar.register(file, options.retire)
         worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
 
-        handlers = health(make_aiohttp_handler(worker.metrics.registry), worker.missing)
+        handlers = health(make_aiohttp_handler(worker.metrics.registry), worker.missing, lambda: worker.remark)
         address = serving_alone(handlers, options.host, options.port)
         host, port = await stack.enter_async_context(address)
         sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")

@@ -50,8 +50,8 @@ class WorkerGauges:
         metrics.tally_bytes.set_function(self._tally_bytes)
         metrics.predicted_tally_bytes.set_function(self._predicted_bytes)
 
-    def measure(self) -> None:
-        """Set the gauges of lag and skew."""
+    def measure(self) -> float:
+        """Set the gauges of lag and skew, and return by how many seconds the slowest partition's clock is behind."""
         lag = 0.0
         for partition, source in self._counting.sources.items():
             end = self._counting.highwater(partition)
@@ -60,8 +60,7 @@ class WorkerGauges:
             if source.clock is not None:
                 lag = max(lag, time.time() - source.clock / 1000)
                 self._alarm.look(partition, source.clock / 1000 - time.time())
-
-        self._metrics.lag_seconds.set(lag)
+        return lag
 
     def _tally_bytes(self) -> int:
         sources = self._counting.sources.values()

@@ -28,6 +28,7 @@ from aggregator.publishing.service import PublishingService
 from aggregator.topics.identity import watch_identity
 from aggregator.topics.upgrade_gate import UpgradeGate
 from aggregator.worker.gauges import WorkerGauges
+from aggregator.worker.lateness import LatenessGauges, LatenessLog
 from aggregator.worker.ticks import CLOCK_DELAY, LOOK, IdlePartitions, TickWriter
 from aggregator.worker.unpublished_windows import oldest_due
 from hubbub.command.exit import Ending
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 BEAT = 0.25
 """Seconds between two beats."""
+LATENESS_BEATS = 40
+"""Beats between two looks at how late finals are. A look goes through all open panes, so it is not for every beat."""
 WRITE_PATIENCE = 15.0
 """Seconds without the acknowledgement of a write until the worker is not ready. The loss of a broker takes less."""
 GRACE = 8.0
@@ -105,9 +108,11 @@ class Worker:
         self.metrics.write_age.set_function(lambda: outbox.write_age)
         self.metrics.add_queries(follower.definitions.active.values())
         follower.on_change.append(self._define)
-        self.metrics.owed_finals.set_function(self._publishing.owed_finals)
         self.metrics.registry.register(Freshness(self._publishing.newest_finals))
-        self.metrics.registry.register(Unpublished(self._oldest_due))
+        self.metrics.registry.register(Unpublished(self._oldest_due, lambda: self._lateness.reading_lag is not None))
+        self._lateness = LatenessGauges(self._publishing.owed_finals, self._publishing.oldest_due)
+        self.metrics.registry.register(self._lateness)
+        self._lateness_log = LatenessLog()
         self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
 
     def _end_refused(self) -> None:
@@ -126,6 +131,11 @@ class Worker:
         if self._outbox.write_age > WRITE_PATIENCE:
             return f"Kafka has not acknowledged a write for {self._outbox.write_age:.0f} s"
         return self._watchdog.missing()
+
+    @property
+    def remark(self) -> str | None:
+        """What the worker says beside that it is ready, or None."""
+        return self._lateness_log.remark
 
     def _define(self, catalog: Definitions) -> None:
         self.metrics.add_queries(catalog.active.values())
@@ -230,13 +240,25 @@ class Worker:
                     await ticks.write(partition)
             await asyncio.sleep(LOOK)
 
+    def _look_at_lateness(self, reading_lag: float) -> None:
+        due_times = (due for due in self._oldest_due().values() if due is not None)
+        self._lateness_log.look(
+            min(due_times, default=None),
+            owed=self._publishing.owed_finals,
+            reading_lag=reading_lag,
+            write_age=self._outbox.write_age,
+        )
+
     async def _beat(self) -> None:
         """Publish a beat for the watchdog again and again, and set the gauges."""
         for number in count(1):
             counting = self._counting
             if counting.current:
-                self._gauges.measure()
-                self.metrics.publish_lag.set(self._publishing.lag)
+                reading_lag = self._gauges.measure()
+                if self._publishing.ready:
+                    self._lateness.reading_lag = reading_lag
+                    if number % LATENESS_BEATS == 0:
+                        self._look_at_lateness(reading_lag)
 
             # During a recovery a partition with open panes is missing, and their definition would be forgotten.
             if counting.current and self._publishing.ready:

@@ -12,15 +12,23 @@ Handlers = dict[str, Handler]
 """The handler of each path."""
 
 
-def health(metrics: Handler, missing: Callable[[], str | None]) -> Handlers:
-    """Return the handlers of health and metrics. `missing` returns why the process is not ready."""
+def health(
+    metrics: Handler, missing: Callable[[], str | None], remark: Callable[[], str | None] = lambda: None
+) -> Handlers:
+    """Return the handlers of health and metrics.
+
+    `missing` returns why the process is not ready, and `remark` what else it has to say if it is.
+    """
 
     async def healthz(_: web.Request) -> web.Response:
         return web.Response(text="ok\n")
 
     async def readyz(_: web.Request) -> web.Response:
         reason = missing()
-        return web.Response(text=f"{reason or 'ready'}\n", status=503 if reason else 200)
+        if reason:
+            return web.Response(text=f"{reason}\n", status=503)
+        words = remark()
+        return web.Response(text=f"ready; {words}\n" if words else "ready\n")
 
     return {"/healthz": healthz, "/readyz": readyz, "/metrics": metrics}
 

@@ -96,7 +96,7 @@ def records(panes):
 def test_a_snapshot_partition_loads_in_slices():
     partition = SnapshotPartition(0, 1, {SHORT.digest: Versions.of(SHORT)})
     for name, value in records(30):
-        partition.put(name, value, 0)
+        partition.put(name, value)
     slices = [partition.loaded for _ in partition.load_in_slices()]
     assert slices == [False] * 30
     assert partition.loaded

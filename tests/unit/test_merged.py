@@ -28,7 +28,7 @@ class Topic:
         home = keys.home(query.digest, PARTITIONS)
         self.snapshots = SnapshotPartition(home, PARTITIONS, {query.digest: Versions.of(query)})
         for name, value in self.standing.items():
-            self.snapshots.put(name, value, 0)
+            self.snapshots.put(name, value)
         self.snapshots.load()
 
     @property
@@ -39,7 +39,7 @@ class Topic:
         self.standing.pop(name, None)
         if value is not None:
             self.standing[name] = value
-        self.snapshots.put(name, value, 0)
+        self.snapshots.put(name, value)
 
     def close(self, pane, sizes):
         """Close a pane on all partitions. A size of None stands for a partition without reports."""

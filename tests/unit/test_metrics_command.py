@@ -7,6 +7,7 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.process.metrics import Metrics
 from aggregator.reading.metrics import duration, main
+from aggregator.worker.lateness import LatenessGauges
 from hubbub.http.health import health, serving_alone
 
 
@@ -31,7 +32,9 @@ def metrics_of_a_day():
     metrics.rejected.labels("homepage", "late").inc(7)
     metrics.lag_records.labels("3").set(4)
     metrics.tally_bytes.set(12e6)
-    metrics.lag_seconds.set(1.03)
+    lateness = LatenessGauges(lambda: 0, lambda: None)
+    lateness.reading_lag = 1.03
+    metrics.registry.register(lateness)
     for seconds in (0.002, 0.02, 0.02, 7.0):
         metrics.checkpoint.observe(seconds)
     return metrics

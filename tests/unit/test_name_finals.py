@@ -235,7 +235,7 @@ class Owner:
         self.query, self.standing, self.published, self.left = query, standing, published, last_seen
         self.snapshots = SnapshotPartition(keys.home(query.digest, 1), 1, {query.digest: Versions.of(query)})
         for name, value in standing.items():
-            self.snapshots.put(name, value, 0)
+            self.snapshots.put(name, value)
         self.snapshots.load()
         self.state = self.snapshots.queries[query.digest]
 
@@ -246,7 +246,7 @@ class Owner:
         self.standing.pop(name, None)
         if value is not None:
             self.standing[name] = value
-        self.snapshots.put(name, value, 0)
+        self.snapshots.put(name, value)
 
     def publish(self, finals):
         """Publish due finals, `finals` at a time, and write their states."""

@@ -84,7 +84,7 @@ async def live(topic, life=None):
     """Run a worker until it owes nothing, or until it has made so many writes. Return its outbox."""
     partition = SnapshotPartition(0, 1, {QUERY.digest: Versions.of(QUERY)})
     for key, value in topic.items():
-        partition.put(key, value, 0)
+        partition.put(key, value)
     partition.load()
     outbox = MortalOutbox(topic, life)
     service = service_of(partition, outbox)

@@ -74,10 +74,10 @@ def load(records, live=()):
     """Return a partition that is loaded from `records` and then gets the `live` records."""
     partition = SnapshotPartition(0, 1, DEFINITIONS, check_states)
     for name, value in records:
-        partition.put(name, value, 0)
+        partition.put(name, value)
     partition.load()
     for name, value in live:
-        partition.put(name, value, 0)
+        partition.put(name, value)
     return partition
 
 
@@ -124,7 +124,7 @@ def test_a_definition_that_is_forgotten_while_its_partition_is_read_is_read_agai
     """Its records came before the end of the partition, and the worker then learns that the definition is over."""
     partition = SnapshotPartition(0, 1, DEFINITIONS, check_states)
     for name, value in records:
-        partition.put(name, value, 0)
+        partition.put(name, value)
     partition.define({})
     partition.load()
     assert partition.queries == {}
@@ -212,7 +212,7 @@ def test_records_of_unknown_queries_need_no_memory_and_are_read_after_the_defini
     strangers = [PaneKey("closed", bytes([0, *[number] * 7]), 20, 0).encode() for number in range(200)]
     partition = SnapshotPartition(0, 1, {}, check_states)
     for name in [*strangers, closed(20, 5)[0]]:
-        partition.put(name, closed(20, 5)[1], 0)
+        partition.put(name, closed(20, 5)[1])
     assert not len(partition._latest)
     assert len(partition._unknown) == 10
     partition.define(DEFINITIONS)

@@ -157,7 +157,7 @@ def test_watermarks_and_progress_never_move_back_for_a_reader():
         snapshots = Merge(topics, target, 2).snapshots
         closed_before = {digest: state.merger.closed_through for digest, state in snapshots.queries.items()}
         old_frame = encode(Progress(closed=dict.fromkeys(closed_before, START)))
-        snapshots.put(PartitionKey("watermark", 0).encode(), old_frame, 0)
+        snapshots.put(PartitionKey("watermark", 0).encode(), old_frame)
         assert decode(old_frame).closed
         assert {digest: state.merger.closed_through for digest, state in snapshots.queries.items()} == closed_before
 

@@ -156,7 +156,7 @@ def test_states_without_marks_begin_them_again_at_the_newest_end():
     query = parse({"queries": {"site": vector["table"]}}, "test", ".")["site"]
     partition = SnapshotPartition(0, 1, {query.digest: Versions.of(query)})
     for name, value in vector["snapshots"]:
-        partition.put(name.encode(), base64.b64decode(value), 0)
+        partition.put(name.encode(), base64.b64decode(value))
     partition.load()
     assert not partition.take_unreadable_count()
     state = partition.queries[query.digest]
@@ -164,9 +164,9 @@ def test_states_without_marks_begin_them_again_at_the_newest_end():
     assert not list(state.finals())
     for pane, n in ((80, 6), (90, 3), (100, 4), (110, 11), (120, 12)):
         snapshot = Snapshot(n, 0, 0, 0, np.full(query.oracle.state_size, n))
-        partition.put(PaneKey("closed", query.digest, pane, 0).encode(), encode_snapshot(snapshot), 0)
+        partition.put(PaneKey("closed", query.digest, pane, 0).encode(), encode_snapshot(snapshot))
         closed = encode(Progress(closed={query.digest: pane + 10}))
-        partition.put(PartitionKey("watermark", 0, "w").encode(), closed, 0)
+        partition.put(PartitionKey("watermark", 0, "w").encode(), closed)
         for final in state.finals():
             kind, start, end = final.span
             reasons[kind.kind, start, end] = final.withheld[0]

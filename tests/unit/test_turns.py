@@ -79,7 +79,7 @@ def partition_of(*records):
     partition = SnapshotPartition(0, 1, {query.digest: Versions.of(query) for query in QUERIES.values()})
     partition.load()
     for name, value in records:
-        partition.put(name, value, 0)
+        partition.put(name, value)
     return partition
 
 
@@ -101,7 +101,7 @@ class Reading:
     async def take(self, *_):
         await asyncio.sleep(0)
         for record in self._coming:
-            self.partitions[0].put(*record, 0)
+            self.partitions[0].put(*record)
         new = {0} if self._coming else set()
         self._coming = []
         return new
@@ -180,7 +180,7 @@ def test_no_query_gets_ahead_of_one_whose_next_version_waits_for_the_next_round(
     partition = SnapshotPartition(0, 1, {BEHIND.digest: versions, PROMPT.digest: Versions.of(PROMPT)})
     partition.load()
     for record in (*snapshots(BEHIND, range(DUE_FINALS)), *snapshots(PROMPT, range(DUE_FINALS))):
-        partition.put(*record, 0)
+        partition.put(*record)
     states, order = partition.queries.values(), []
     for state in states:
         state.collect()
@@ -343,7 +343,7 @@ def test_no_provisional_record_while_a_final_is_late(late):
     partition = SnapshotPartition(0, 1, definitions)
     partition.load()
     for name, value in snapshots(EMITTING, range(3)):
-        partition.put(name, value, 0)
+        partition.put(name, value)
     outbox = Sent()
 
     async def run():

@@ -115,7 +115,7 @@ def test_a_query_without_reports_has_no_late_window():
 
 def test_the_metric_is_the_time_since_then_and_never_negative():
     now, process_registry = time.time(), registry()
-    process_registry.register(Unpublished(lambda: {"late": now - 100, "early": now + 100, "none": None}))
+    process_registry.register(Unpublished(lambda: {"late": now - 100, "early": now + 100, "none": None}, lambda: True))
     lines = generate_latest(process_registry).decode().splitlines()
     ages = {line.split('"')[1]: float(line.split()[-1]) for line in lines if line.startswith("hubbub_unpublished")}
     assert 100 <= ages.pop("late") < 160

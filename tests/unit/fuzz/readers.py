@@ -119,11 +119,11 @@ def _snapshots(data: bytes) -> None:
     """Load the data under each key of the corpus, and as a key."""
     snapshots = SnapshotPartition(keys.home(HOMEPAGE.digest, 2), 2, VERSIONS, state.check_states)
     for key in corpus.KEYS:
-        snapshots.put(key.encode(), data, 0)
-    snapshots.put(data, b"x", 0)
+        snapshots.put(key.encode(), data)
+    snapshots.put(data, b"x")
     snapshots.load()
     for key in corpus.KEYS:
-        snapshots.put(key.encode(), data, 0)
+        snapshots.put(key.encode(), data)
     for query_state in snapshots.queries.values():
         list(query_state.merger.finals())
         list(query_state.merger.provisional())
