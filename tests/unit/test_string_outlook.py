@@ -38,7 +38,7 @@ def test_names_need_a_share_that_falls_with_the_root_of_the_people_and_grows_wit
     assert share_of_few / share_of_many == pytest.approx(2.0, rel=0.01)
     shares = [reach.smallest_share(names.resized(strings, length), cell, 1_000_000) for length in (4, 8, 16, 24, 48)]
     assert shares == sorted(shares)
-    assert names.people(strings, cell, share_of_few) == pytest.approx(1_000_000, rel=0.02)
+    assert names.people_of_names(strings, cell, share_of_few) == pytest.approx(1_000_000, rel=0.02)
     assert reach.smallest_share(strings, cell, 0) is None
     assert "no names" in text_of(query, 100)
 

@@ -4,7 +4,6 @@ A name is found with probability 0.9 if its share is `reach` times the standard 
 clients asked about one hashed value. `benchmarks/string_lengths.py` measured the reach for four lengths.
 """
 
-import math
 from collections.abc import Iterator
 from unicodedata import normalize
 
@@ -12,12 +11,13 @@ from aggregator.counting.checkpoint_plan import BYTES_PER_S, INTERVAL
 from aggregator.merging.windows import ENCODED_BYTES
 from aggregator.plan.kinds import values
 from aggregator.plan.kinds.audience import Audience
+from aggregator.records.needed_people import people_of_names
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from hubbub.texts import percent
 from oracles.discover import Strings
 from oracles.discover.cell_hash import MAP_SLOTS, MAPS
-from oracles.discover.reach import reach, smallest_share
+from oracles.discover.reach import smallest_share
 from oracles.mechanisms import NEWEST
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query, parse
@@ -78,7 +78,7 @@ def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) ->
     length = strings.coding.length
     start = f"With {clients:,} people {span} at epsilon {cell.epsilon:g}"
     if share is None:
-        need = people(strings, cell, 0.5)
+        need = people_of_names(strings, cell, 0.5)
         yield f"{start} you will find no names of {length} {units}. To find one that 50% use you need {need:,} people."
         return
 
@@ -93,19 +93,12 @@ def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) ->
     goal = share / 2
     maps = MAPS * MAP_SLOTS / strings.slots
     width = Z * sigma(cell, max(1, int(clients * maps)))
+    need = people_of_names(strings, cell, goal)
     yield (
-        f"For half of that share you need {people(strings, cell, goal):,} people. If the names are known before, a "
-        f"list of a million shows those that more than {percent(LISTED * sigma(cell, clients))} use. You know the "
+        f"For half of that share you need {need:,} people. If the names are known before, a list of a million shows "
+        f"those that more than {percent(LISTED * sigma(cell, clients))} use. You know the "
         f"share of any string that you ask for to within {percent(width)}."
     )
-
-
-def people(strings: Strings, cell: Oracle, share: float) -> int:
-    """Return how many people a search needs to find a share, to three digits."""
-    # The standard error falls with the root of the reports, so half a share needs four times the people.
-    need = (reach(strings) * sigma(cell, 1) / share) ** 2
-    unit: int = 10 ** max(0, len(str(int(need))) - 3)
-    return -(-math.ceil(need) // unit) * unit
 
 
 def found_row(strings: Strings, cell: Oracle) -> list[str]:
@@ -144,7 +137,7 @@ def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
     for row_length in sorted({*LENGTHS, length}):
         strings_of_row = resized(strings, row_length)
         share = smallest_share(strings_of_row, cell, clients)
-        need = people(strings_of_row, cell, SHARE)
+        need = people_of_names(strings_of_row, cell, SHARE)
         yield f"  {row_length:7}  {'none' if share is None else percent(share):>20}  {need:>13,}", False
 
     yield "", False

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from aggregator.plan.kinds.audience import Audience
+from aggregator.records.needed_people import people
 from hubbub.texts import percent, up
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
@@ -168,26 +169,6 @@ def nice(share: float) -> float:
     # A rounded logarithm must not push an exact power of ten into the decade below.
     power = 10.0 ** math.floor(math.log10(share) + 1e-9)
     return next(round(step * power, 12) for step in _NICE if step * power <= share * (1 + 1e-9))
-
-
-def people(view: Pure, share: float, family_error: float, *, sampled: bool, most: int = 10**13) -> int | None:
-    """Return how many people make `share` significant with probability 0.9, to three digits. None above `most`."""
-
-    def is_enough(n: int) -> bool:
-        detectable: float | None = view.detectable(n, family_error, sampled=sampled)
-        return detectable is not None and detectable <= share
-
-    high = 16
-    while not is_enough(high):
-        if high > most:
-            return None
-        high *= 2
-    low = high // 2
-    while high - low > max(1, high // 500):  # three digits show no smaller step
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    unit: int = 10 ** max(0, len(str(high)) - 3)
-    return -(-high // unit) * unit
 
 
 def epsilon_once(size: int, n: int, share: float, family_error: float, *, sampled: bool) -> float | None:

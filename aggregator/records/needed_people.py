@@ -1,0 +1,65 @@
+"""The people that make a share, a name or a quantile visible, for `hubbub plan` and sentences about few reports. Pure.
+
+A share is visible if it is significant with probability 0.9. A name is visible if a search finds it with that
+probability, and a quantile if its interval reaches no further than the share in rank.
+"""
+
+import math
+from functools import lru_cache
+
+from oracles.discover import Strings
+from oracles.discover.reach import reach
+from oracles.estimate import Pure
+from oracles.numbers.tree import Tree
+from oracles.query import Query
+
+SHARE = 0.1
+"""The share that a sentence about few reports names."""
+MOST = 10**13
+"""More people are not counted."""
+
+
+def people(view: Pure, share: float, family_error: float, *, sampled: bool, most: int = MOST) -> int | None:
+    """Return how many people make `share` significant with probability 0.9, to three digits. None above `most`."""
+
+    def is_enough(n: int) -> bool:
+        detectable: float | None = view.detectable(n, family_error, sampled=sampled)
+        return detectable is not None and detectable <= share
+
+    high = 16
+    while not is_enough(high):
+        if high > most:
+            return None
+        high *= 2
+    low = high // 2
+    while high - low > max(1, high // 500):  # three digits show no smaller step
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    unit: int = 10 ** max(0, len(str(high)) - 3)
+    return -(-high // unit) * unit
+
+
+def people_of_names(strings: Strings, cell: Pure, share: float) -> int:
+    """Return how many people a search needs to find a share, to three digits."""
+    # The standard error falls with the root of the reports, so half a share needs four times the people.
+    need = (reach(strings) * cell.noise(1).sigma / share) ** 2
+    unit: int = 10 ** max(0, len(str(int(need))) - 3)
+    return -(-math.ceil(need) // unit) * unit
+
+
+def needed_people(query: Query, attribute: int) -> int | None:
+    """Return how many people show a share of 10% of one attribute, or a quantile to 10% in rank. None if too many."""
+    view = query.attribute_oracles[attribute]
+    if query.strings is not None:
+        return people_of_names(query.strings, view, SHARE)
+
+    # smp draws one attribute for each client, so an attribute has only its part of the people.
+    sampled = query.solution == "smp"
+    has_numbers = query.domains[attribute].scale is not None
+    need = Tree.of(view).reports(SHARE) if has_numbers else _people(view, query.family_error, sampled)
+    return None if need is None else need * (len(query.attributes) if sampled else 1)
+
+
+@lru_cache(maxsize=1024)
+def _people(view: Pure, family_error: float, sampled: bool) -> int | None:
+    return people(view, SHARE, family_error, sampled=sampled)
