@@ -61,6 +61,11 @@ class NumberAnswers:
         return unit
 
     @property
+    def scale(self) -> Scale | None:
+        """The scale of the numbers. None if the window is withheld."""
+        return None if self.numbers is None else self.numbers.scale
+
+    @property
     def quantiles(self) -> list[float]:
         """The quantiles of the query, as shares."""
         return [float(share) for share in self._fields.get("quantiles", {})]

@@ -1,0 +1,84 @@
+"""The rule of showing: which numbers are too weak to be shown as numbers, and what stands there instead. Pure.
+
+Records keep their numbers. The page, the terminal and the overview follow this rule.
+"""
+
+import math
+from typing import NamedTuple
+
+from aggregator.records.needed_people import SHARE, needed_people
+from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN
+from oracles.numbers import LOG, Scale
+from oracles.query import Query
+
+WIDE = 0.5
+"""The part of all shares, bins or numbers above which an interval says too little."""
+_GOALS = {
+    "values": f"show a value of {SHARE:.0%}",
+    "numbers": f"show a quantile to within {SHARE:.0%} in rank",
+    "names": f"show a name of {SHARE:.0%}",
+}
+
+
+class Nothing(NamedTuple):
+    """What a window without any proved answer says."""
+
+    people: int | None
+    """The people that show a share of 10%. None if no crowd of this world does."""
+    text: str
+
+
+def may_be_zero(low: float | None, high: float | None) -> bool:
+    """Whether an interval, as it is shown, holds 0."""
+    return low is not None and high is not None and low <= 0.0 <= high
+
+
+def is_weak_share(low: float | None, high: float | None) -> bool:
+    """Whether the interval of a share, cut to 0 and 1, holds 0 and is wider than half."""
+    return may_be_zero(low, high) and min(high or 0.0, 1.0) > WIDE
+
+
+def is_weak_number(name: str, low: float | None, high: float | None, scale: Scale) -> bool:
+    """Whether the interval of a quantile covers more than half of the bins, or that of a mean half of the scale.
+
+    An interval of a mean that ends outside of the scale is weak too.
+    """
+    if low is None or high is None:
+        return False
+    if name in (MEAN, GEOMETRIC_MEAN) and (low < scale.low or high > scale.high):
+        return True
+    # The bins of a logarithmic scale have equal ratios. The mean adds up the numbers themselves.
+    is_ratio = scale.kind == LOG and name != MEAN
+    if not is_ratio:
+        return high - low > WIDE * (scale.high - scale.low)
+    return math.log(high / low) > WIDE * math.log(scale.high / scale.low)
+
+
+def is_weak(name: str, measure: str, low: float | None, high: float | None, scale: Scale | None) -> bool:
+    """Whether a share, or a number on its scale, is weak."""
+    if measure == "number" and scale is not None:
+        return is_weak_number(name, low, high, scale)
+    return is_weak_share(low, high)
+
+
+def proves_nothing(name: str, measure: str, low: float | None, high: float | None, scale: Scale | None) -> bool:
+    """Whether the first answer of a window proves nothing: a share that may be zero, or a weak number."""
+    if low is None or high is None:
+        return True
+    return is_weak(name, measure, low, high, scale) or (measure == "share" and may_be_zero(low, high))
+
+
+def nothing(query: Query, attribute: int, n: int) -> Nothing:
+    """Return what stands in the place of the numbers of a window that proves nothing."""
+    need = needed_people(query, attribute)
+    domain = query.domains[attribute]
+    kind = "names" if domain.discovery is not None else "values" if domain.scale is None else "numbers"
+    people = "More than 10,000,000,000,000" if need is None else f"About {_round(need):,}"
+    reports = f"{n:,} report{'' if n == 1 else 's'}"
+    return Nothing(need, f"{reports}: nothing can be told yet. {people} people {_GOALS[kind]}.")
+
+
+def _round(number: int) -> int:
+    """Return a number, rounded up to two digits."""
+    unit: int = 10 ** max(0, len(str(number)) - 2)
+    return -(-number // unit) * unit
