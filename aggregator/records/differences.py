@@ -103,13 +103,13 @@ def differences(
     rows |= _untested_rows(before, after, rows.keys())
     proofs = int(changes.proved.sum())
     if names is not None:
-        return Differences(LEVEL, len(values), proofs, [rows[name] for name in names if name in rows])
+        return Differences(LEVEL, len(values), proofs, [_one_side(rows[name]) for name in names if name in rows])
 
     # Rows at the top are partly there by luck, so their intervals are for all values of the domain.
     order = sorted(rows.values(), key=_size, reverse=True)[:top]
     level = listed_level(len(order), size)
     if level == LEVEL:
-        return Differences(level, len(values), proofs, order)
+        return Differences(level, len(values), proofs, [*map(_one_side, order)])
 
     listed = compare(reference, estimate, size=size, panel=is_panel, level=level, family_error=family_error)
     ends = {value: (float(listed.low[place]), float(listed.high[place])) for place, value in enumerate(values)}
@@ -117,7 +117,7 @@ def differences(
         if row.difference is not None:
             low, high = ends[row.value]
             order[place] = replace(row, low=low, high=high)
-    return Differences(level, len(values), proofs, order)
+    return Differences(level, len(values), proofs, [*map(_one_side, order)])
 
 
 def _untested_rows(before: Record, after: Record, tested: Container[str]) -> dict[str, DifferenceRow]:
@@ -165,10 +165,31 @@ def _number_differences(
     rows = {}
     for (name, change), is_proved in zip(tested.items(), proofs, strict=True):
         scale = None if name in answers.ranges else reference.scale
-        rows[name] = _number_row(name, scale, change, is_proved)
+        # A test and a difference that disagree about the direction prove none.
+        is_sure = is_proved and change.side != 0.0 and change.side * change.difference > 0.0
+        rows[name] = _one_side(_number_row(name, scale, _on_scale(change, scale), is_sure))
 
     selection = [name for name in (answers.names if names is None else names) if name in rows]
-    return Differences(LEVEL, len(rows), sum(proofs), [rows[name] for name in selection[:top]])
+    count = sum(row.proved for row in rows.values())
+    return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]])
+
+
+def _on_scale(change: NumberDifference, scale: Scale | None) -> NumberDifference:
+    """Return a change of numbers whose interval does not leave the scale."""
+    if scale is None:
+        return change
+    most = scale.high - scale.low
+    return change._replace(low=max(change.low, -most), high=min(change.high, most))
+
+
+def _one_side(row: DifferenceRow) -> DifferenceRow:
+    """Return a row whose interval, if the change is proved, has nothing on the other side of 0. An end cut there is 0.
+
+    The cut removes the truth only if the test has proved the wrong side.
+    """
+    if not row.proved or row.difference is None or row.low is None or row.high is None:
+        return row
+    return replace(row, low=max(row.low, 0.0)) if row.difference > 0.0 else replace(row, high=min(row.high, 0.0))
 
 
 def _number_change(
@@ -233,7 +254,9 @@ def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_pro
     """Return the row of a number on a scale, or of a share."""
     measure: Measure = "share" if scale is None else "number"
     digits = DIGITS if scale is None else digits_of(scale)
-    columns = {key: rounded(number, digits) for key, number in change._asdict().items() if key != "p_value"}
+    numbers = change._asdict()
+    del numbers["p_value"], numbers["side"]
+    columns = {key: rounded(number, digits) for key, number in numbers.items()}
     return DifferenceRow(value=name, measure=measure, **columns, p_value=change.p_value, proved=is_proved)
 
 

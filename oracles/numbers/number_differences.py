@@ -37,6 +37,8 @@ class NumberDifference(NamedTuple):
     low: float
     high: float
     p_value: float
+    side: float
+    """Sign of the change that the test tells: 1 up, -1 down, 0 if it tells none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +79,12 @@ class NumberDifferences:
         earlier_share, earlier_stderr = self.before.estimate.between(0, edge)
         later_share, later_stderr = self.after.estimate.between(0, edge)
         # If the edge is on one side of both quantiles, its shares can differ although the quantile did not move.
+        # Fewer numbers below the edge mean that the quantile went up.
+        side = float(np.sign(earlier_share - later_share))
         p_value = 1.0
         if min(earlier_share, later_share) <= share <= max(earlier_share, later_share):
             p_value = _two_sided(later_share - earlier_share, self._stderr(earlier_stderr, later_stderr))
-        return _of(quantile_before, quantile_after, p_value)
+        return _of(quantile_before, quantile_after, p_value, side)
 
     def range(self, start: float, end: float) -> NumberDifference:
         """Return the change of the share of the numbers from the bin of `start` to before the bin of `end`."""
@@ -103,7 +107,7 @@ class NumberDifferences:
         mean_before = self.before.geometric_mean(_WINDOW_LEVEL)
         mean_after = self.after.geometric_mean(_WINDOW_LEVEL)
         test = self._of_weights(np.log(self.before.scale.middles))
-        return _of(mean_before, mean_after, test.p_value)
+        return _of(mean_before, mean_after, test.p_value, test.side)
 
     def _of_weights(self, weights: Floats) -> NumberDifference:
         """Return the change of the linear answer with these weights of the bins."""
@@ -131,10 +135,11 @@ class NumberDifferences:
             low=difference - reach,
             high=difference + reach,
             p_value=_two_sided(difference, stderr),
+            side=float(np.sign(difference)),
         )
 
 
-def _of(quantity_before: Quantity, quantity_after: Quantity, p_value: float) -> NumberDifference:
+def _of(quantity_before: Quantity, quantity_after: Quantity, p_value: float, side: float) -> NumberDifference:
     """Return a change whose interval follows from those of both windows."""
     # Each window's interval misses with 2.5%, so both hold with 95%, whatever their dependence is.
     return NumberDifference(
@@ -145,6 +150,7 @@ def _of(quantity_before: Quantity, quantity_after: Quantity, p_value: float) -> 
         low=quantity_after.low - quantity_before.high,
         high=quantity_after.high - quantity_before.low,
         p_value=p_value,
+        side=side,
     )
 
 
