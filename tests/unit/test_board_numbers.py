@@ -97,11 +97,18 @@ def test_the_distribution_is_that_of_the_tally(crowd, board):
     assert answer["steps"][-1]["truth"] == 1.0
 
 
+def without_weak(fields):
+    """Return the fields of a record, without what the API adds about how they are shown."""
+    if not isinstance(fields, dict):
+        return fields
+    return {name: without_weak(value) for name, value in fields.items() if name != "weak"}
+
+
 def test_an_estimate_has_the_histogram_and_the_numbers_of_the_record(crowd, board):
     answer = ask(board, "estimate", "load_time")
     record = decode(crowd.result(crowd_span(crowd)).window.records[0][1])
     fields = record.rest()["numbers"]
-    assert answer["numbers"] == {name: value for name, value in fields.items() if name != "cdf"}
+    assert without_weak(answer["numbers"]) == {name: value for name, value in fields.items() if name != "cdf"}
     assert len(answer["values"]) == answer["published"] == 32
     assert [row["share"] for row in answer["values"]] == fields["histogram"]["shares"]
     assert answer["values"][0]["value"].startswith("10.0..")

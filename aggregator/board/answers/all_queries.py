@@ -5,7 +5,16 @@ from typing import Annotated, Any, Self
 
 from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.answers.rows import Age, NewestReport, StateName, Withheld
+from aggregator.board.answers.rows import (
+    Age,
+    NeededPeople,
+    NewestReport,
+    NothingProved,
+    NothingText,
+    StateName,
+    Withheld,
+    nothing_fields,
+)
 from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Series, Store
@@ -16,6 +25,8 @@ from hubbub.http.schema import Attribute, Count, Digest, Known
 
 HOUR = 3600
 """Seconds for which alerts count."""
+_LEADER = ("value", "share", "low", "high", "level")
+"""The members about the leading answer, which are null if it is not proved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +50,8 @@ class OverviewRow:
     end: Annotated[int | None, {"description": "End of the newest window with values; null if there is none"}]
     n: Annotated[int | None, {"minimum": 0, "description": "Reports in that window"}]
     value: Annotated[
-        str | None, {"description": "The value with the largest unbiased share; of numbers the first quantile"}
+        str | None,
+        {"description": "The value with the largest unbiased share; of numbers the first quantile; null if not proved"},
     ]
     measure: Measure
     unit: Unit
@@ -47,6 +59,9 @@ class OverviewRow:
     low: Known
     high: Known
     level: Annotated[float | None, {"description": "Level of the interval of a value that is named because it leads"}]
+    nothing_proved: NothingProved
+    people_for_10_percent: NeededPeople
+    nothing_text: NothingText
     withheld_reason: Withheld
     alerts: Annotated[int, {"minimum": 0, "description": "Alerts in windows of the last hour, without baselines"}]
 
@@ -64,11 +79,14 @@ class OverviewRow:
             "n": None,
             "measure": "share",
             "unit": None,
-            **dict.fromkeys(("value", "share", "low", "high", "level")),
+            **dict.fromkeys((*_LEADER, "nothing_proved", "people_for_10_percent", "nothing_text")),
         }
         if newest is not None:
             part = newest.part(definition.name)
             leader |= {"n": part.n, **kind_of(definition).leader(part)}
+            leader |= nothing_fields(definition, part.n, leader)
+            if leader["nothing_proved"]:
+                leader |= dict.fromkeys(_LEADER)
 
         return cls(
             name=series.query,

@@ -1,11 +1,14 @@
 """The answer about the differences between two windows of a query, or between two of its groups in one window."""
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Self
 
 from aggregator.board.answers import lookup
+from aggregator.board.answers.absence import MissingReasons, missing_reasons
 from aggregator.board.answers.kinds import kind_of
-from aggregator.board.answers.parameters import LATEST, MOST, Parameters
+from aggregator.board.answers.parameters import FIRST, LATEST, MOST, Parameters
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.rows import GroupName, Withheld
 from aggregator.board.answers.view import View
@@ -53,6 +56,7 @@ class DifferenceAnswer(TableAnswer):
     common: Annotated[int, {"minimum": 0, "description": "Values that both records publish"}]
     proofs: Annotated[int, {"minimum": 0, "description": "Values of which a difference is proved, listed or not"}]
     missing: Annotated[list[str], {"description": "Requested values that neither record publishes"}]
+    missing_reasons: MissingReasons
     unit: Unit
     values: list[DifferenceRow]
 
@@ -73,6 +77,7 @@ class DifferenceAnswer(TableAnswer):
             before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
         )
         rows = {row.value for row in result.rows}
+        absent = [name for name in names or [] if name not in rows]
 
         span = before.record.span
         later_span = after.record.span
@@ -88,7 +93,8 @@ class DifferenceAnswer(TableAnswer):
             level=result.level,
             common=result.common,
             proofs=result.proofs,
-            missing=[name for name in names or [] if name not in rows],
+            missing=absent,
+            missing_reasons=missing_reasons(absent, before.part, after.part),
             unit=definition.domain.unit,
             values=result.rows,
         )
@@ -100,12 +106,28 @@ def _windows(store: Store, parameters: Parameters, name: str) -> tuple[View, Vie
         raise bad("`window` is for two groups; name two windows by `from` and `to`", parameter="window")
     series, windows = lookup.windows(store, parameters, name)
     definition = lookup.definition(store.definition(series), parameters)
-    start, end = (parameters.number(key) for key in ("from", "to"))
-    if start is None or end is None:
+    end = parameters.number("to")
+    if parameters.text("from") is None or end is None:
         raise bad("name the ends of two windows, `from` and `to`, or two groups, `group` and `with`", parameter="from")
+    start = _earlier_end(parameters, windows.ends, end)
     if start == end:
         raise bad("`from` and `to` are the same window; name two", parameter="from")
     return lookup.view_at(windows, definition, start), lookup.view_at(windows, definition, end)
+
+
+def _earlier_end(parameters: Parameters, ends: Sequence[int], end: int) -> int:
+    """Return the end of the earlier window: a time, the first window, or so many windows before the later one."""
+    text = parameters.text("from")
+    if text == FIRST and ends:
+        return ends[0]
+    if text is None or not text.startswith("-"):
+        return parameters.whole("from", 0)
+
+    count = parameters.back("from")
+    place = bisect_left(ends, end) - count
+    if place < 0:
+        raise missing(f"the board keeps no window that is {count} before the one that ends at {end}", parameter="from")
+    return ends[place]
 
 
 def _groups(store: Store, parameters: Parameters, name: str) -> tuple[View, View]:

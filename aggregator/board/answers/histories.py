@@ -59,6 +59,7 @@ class History(TableAnswer):
     method: str | None
     measure: Measure
     unit: Unit
+    level: Annotated[float | None, {"description": "The level of the intervals; null if it is that of each name"}]
     points: list[PointRow]
 
     @classmethod

@@ -21,6 +21,7 @@ from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.window_answers import Unit, WindowAnswer, heading
 from aggregator.board.store.store import Store
 from aggregator.records.number_answers import NumberAnswers
+from aggregator.records.showing import is_weak_number, is_weak_share, may_be_zero
 from hubbub.http.schema import json_name, schema
 from oracles.consistency import UNBIASED
 from oracles.numbers import Scale
@@ -51,8 +52,18 @@ class Quantiles(WindowAnswer):
             row = record.quantile(share)
             value, low, high = (None, None, None) if row is None else (row.value, row.low, row.high)
             truth = None if true is None else true_quantile(definition.scale, true, share)
+            answer_name = quantile_name(share)
             quantiles.append(
-                QuantileRow(name=quantile_name(share), p=share, value=value, low=low, high=high, truth=truth)
+                QuantileRow(
+                    name=answer_name,
+                    p=share,
+                    value=value,
+                    low=low,
+                    high=high,
+                    truth=truth,
+                    may_be_zero=may_be_zero(low, high),
+                    weak=is_weak_number(answer_name, low, high, definition.scale),
+                )
             )
         return cls(**heading(view, UNBIASED), unit=definition.domain.unit, quantiles=quantiles)
 
@@ -83,7 +94,9 @@ class RangeShares(WindowAnswer):
             # The row in the record comes from all bins. The cumulative shares have fewer steps.
             row = record.named_range(range_name) or _range_row(record, definition.scale, start, end)
             truth = None if true is None else true_range(definition.scale, true, row["from"], row["to"])
-            shares.append({"name": range_name, **row, "truth": truth})
+            ends = (row["low"], row["high"])
+            shown = {"may_be_zero": may_be_zero(*ends), "weak": is_weak_share(*ends)}
+            shares.append({"name": range_name, **row, "truth": truth, **shown})
         return cls(**heading(view, UNBIASED), unit=definition.domain.unit, ranges=shares)
 
 

@@ -14,6 +14,7 @@ from hubbub.http.schema import Schema
 MOST = 10_000
 """Maximum number of rows in an answer."""
 LATEST = "latest"
+FIRST = "first"
 LATE = 1 << 40
 """A limit in seconds above every window's end and length."""
 
@@ -87,12 +88,19 @@ SET = Parameter("name", "A set of the query file, instead of values", _TEXT)
 TOP = Parameter("top", "Maximum number of rows", _whole(MOST, 1, default=100))
 TOP_VALUES = Parameter("top", "Maximum number of values", _whole(100, 1, default=10))
 LIMIT = Parameter("limit", "Maximum number of rows; the newest are returned", _whole(MOST, 1, default=500))
+LISTED = Parameter(
+    "listed", "Length of a list of the largest that shows the value: the intervals get its level", _whole(MOST, 1)
+)
 TIMES = (
     Parameter("from", "Earliest end of a window, in Unix seconds", _whole(LATE, default=0)),
     Parameter("to", "Upper limit of the end of a window, in Unix seconds, excluded", _whole(LATE, default=LATE)),
 )
 WINDOW_PAIR = (
-    Parameter("from", "The end of the earlier window in Unix seconds", _whole(LATE)),
+    Parameter(
+        "from",
+        "The end of the earlier window in Unix seconds, first, or -N for N windows before `to`",
+        {"anyOf": [{"type": "string", "enum": [FIRST]}, _whole(LATE, -MOST)]},
+    ),
     Parameter("to", "The end of the later window in Unix seconds", _whole(LATE)),
 )
 """Two windows of one query."""
@@ -150,7 +158,7 @@ class Parameters:
         limits = self._parameters[name].limits("integer")
         least = limits["minimum"]
         most = limits["maximum"]
-        if not text.isascii() or not text.isdecimal() or len(text) > 15 or not least <= int(text) <= most:
+        if not text.isascii() or not text.isdecimal() or len(text) > 15 or not max(least, 0) <= int(text) <= most:
             raise bad(f"{name} must be a whole number from {least} to {most}, got {text!r}", parameter=name)
         return int(text)
 
@@ -160,6 +168,14 @@ class Parameters:
         if number is None:
             number = self._parameters[name].schema["default"] if default is None else default
         return number
+
+    def back(self, name: str) -> int:
+        """Return how many windows a text such as -5 goes back."""
+        text = self.text(name) or ""
+        digits = text.removeprefix("-")
+        if not digits.isascii() or not digits.isdecimal() or len(digits) > 5 or not 0 < int(digits) <= MOST:
+            raise bad(f"{name} must be first, a time, or from -1 to -{MOST}, got {text!r}", parameter=name)
+        return int(digits)
 
     def above(self, name: str, default: float) -> float:
         """Return a number within the limits of the parameter."""

@@ -1,23 +1,25 @@
 """The value classes of rows in answers, with their schemas, each built from the store."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
 
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
-from aggregator.records.list_intervals import ListedIntervals, intervals
+from aggregator.records.list_intervals import ListedIntervals, intervals, intervals_at
 from aggregator.records.number_answers import Measure
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, Indication, Ranks
+from aggregator.records.showing import is_weak_share, may_be_zero, nothing, proves_nothing
 from aggregator.records.status import State
 from aggregator.records.subject import PARTIAL_GROUPS
 from aggregator.records.words import WITHHELD
 from hubbub.http.schema import Chance, Count, Known, Time
 from oracles.consistency import UNBIASED
+from oracles.estimate.intervals import LEVEL
 from oracles.types import Floats
 
 Withheld = Annotated[
@@ -27,8 +29,18 @@ Through = Annotated[int | None, {"description": "End of the panes in a provision
 GroupName = Annotated[
     dict[str, str] | None, {"description": "The group, such as platform: ios. Null for the total of all groups"}
 ]
+NothingProved = Annotated[
+    bool | None, {"description": "Whether the leading answer may be zero or is weak; null without a window with values"}
+]
+NeededPeople = Annotated[
+    int | None,
+    {"description": "People that show a share of 10%, or a quantile to 10% in rank; null if something is proved"},
+]
+NothingText = Annotated[str | None, {"description": "The sentence in place of the numbers; null if one is proved"}]
 StateName = Annotated[State, {"description": "The first state that fits"}]
 NewestReport = Annotated[int | None, {"description": "End of the newest closed pane with reports; null if unknown"}]
+MayBeZero = Annotated[bool, {"description": "Whether the interval holds 0"}]
+Weak = Annotated[bool, {"description": "The interval says so little that words should stand in the number's place"}]
 Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]
 
 
@@ -51,6 +63,12 @@ class ValueRow:
     by_weight: Annotated[float | None, {"description": "The share in a total with known shares of the groups"}]
     by_weight_low: Chance
     by_weight_high: Chance
+    may_be_zero: MayBeZero = field(init=False)
+    weak: Weak = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "may_be_zero", may_be_zero(self.low, self.high))
+        object.__setattr__(self, "weak", is_weak_share(self.low, self.high))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,10 +126,18 @@ class PointRow:
     high: Known
     truth: Known
     withheld: Withheld
+    may_be_zero: MayBeZero
+    weak: Weak
 
     @classmethod
     def of(
-        cls, record: Entry, attribute: str | None, value: str, method: str | None, truth: float | None
+        cls,
+        record: Entry,
+        attribute: str | None,
+        value: str,
+        method: str | None,
+        truth: float | None,
+        level: float = LEVEL,
     ) -> "PointRow":
         part = record.part(attribute)
         place = part.values.index(value) if value in part.values else None
@@ -119,6 +145,9 @@ class PointRow:
         share, unbiased, low, high = (
             None if column is None or place is None else float(column[place]) for column in columns
         )
+        if place is not None and level != LEVEL:
+            _, lows, highs = intervals_at(part, np.array([place]), level)
+            low, high = float(lows[0]), float(highs[0])
         return cls(
             start=record.span.start,
             end=record.span.end,
@@ -129,6 +158,8 @@ class PointRow:
             high=high,
             truth=None if part.withheld else truth,
             withheld=part.withheld,
+            may_be_zero=may_be_zero(low, high),
+            weak=is_weak_share(low, high),
         )
 
 
@@ -142,6 +173,20 @@ class GroupAnswerRow:
     share: Known
     low: Known
     high: Known
+    may_be_zero: MayBeZero
+    weak: Weak
+
+
+def nothing_fields(definition: Definition, n: int, leader: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that say whether a window with this leading answer proves nothing, and what stands there."""
+    name, low, high = (leader[key] for key in ("value", "low", "high"))
+    scale = definition.domain.scale
+    measure = "share" if scale is None else "number"
+    if not proves_nothing(name or "", measure, low, high, scale):
+        return {"nothing_proved": False, "people_for_10_percent": None, "nothing_text": None}
+
+    people, text = nothing(definition.query, definition.attribute, n)
+    return {"nothing_proved": True, "people_for_10_percent": people, "nothing_text": text}
 
 
 def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from aggregator.board.answers.absence import unknown_value
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.store.entry import Entry
 from aggregator.records.record import Record
@@ -104,7 +105,7 @@ class View:
         positions = [self.definition.domain.find(value) for value in values]
         for value, position in zip(values, positions, strict=True):
             if position is None:
-                raise missing(f"{value!r} is not in the domain", value=value)
+                raise unknown_value(self.definition.domain, value)
         return [position for position in positions if position is not None]
 
     def names(self, values: Sequence[str]) -> list[str]:

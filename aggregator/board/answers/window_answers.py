@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.absence import MissingReasons
 from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.kinds.names import SearchRow
 from aggregator.board.answers.parameters import Parameters
@@ -12,6 +13,9 @@ from aggregator.board.answers.rows import (
     ErrorRow,
     GroupName,
     ListedHitterRow,
+    NeededPeople,
+    NothingProved,
+    NothingText,
     SetRow,
     Through,
     ValueRow,
@@ -50,11 +54,15 @@ Level = Annotated[float, {"description": "The level of the intervals: above 0.95
 _ABSENT: dict[str, Any] = {
     "threshold": None,
     "missing": [],
+    "missing_reasons": {},
     "level": LEVEL,
     "numbers": None,
     "truths": None,
     "discover": None,
     "error": None,
+    "nothing_proved": None,
+    "people_for_10_percent": None,
+    "nothing_text": None,
 }
 """The members of an estimate that a kind of answer may lack."""
 
@@ -97,6 +105,7 @@ class WindowEstimate(WindowAnswer):
     size: Annotated[int | None, {"minimum": 1, "description": "Values of the domain; null if nobody lists them"}]
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
     missing: Annotated[list[str], {"description": "Requested values that the record does not publish"}]
+    missing_reasons: MissingReasons
     level: Level
     by_weight: Annotated[
         WeightRow | None, {"description": "A total with known shares of the groups; null if the query has no weights"}
@@ -111,12 +120,18 @@ class WindowEstimate(WindowAnswer):
     sets: dict[str, Any]
     refused: RefusedRow
     quality: dict[str, Any]
+    nothing_proved: NothingProved
+    people_for_10_percent: NeededPeople
+    nothing_text: NothingText
     error: Annotated[ErrorRow | None, {"description": "In a simulation: the error of the shares against the truth"}]
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
         series, view = lookup.view(store, parameters, name)
-        fields = _ABSENT | kind_of(view.definition).answer(series, view, parameters)
+        kind = kind_of(view.definition)
+        fields = _ABSENT | kind.answer(series, view, parameters)
+        if not view.part.withheld:
+            fields |= rows.nothing_fields(view.definition, view.part.n, kind.leader(view.part))
         return cls(**_about(view, fields.pop("method")), **fields)
 
 

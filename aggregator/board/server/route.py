@@ -21,6 +21,7 @@ from aggregator.board.answers.parameters import (
     GROUP_PAIR,
     KIND,
     LIMIT,
+    LISTED,
     METHOD,
     OF,
     PROVISIONAL,
@@ -127,7 +128,7 @@ ROUTES = (
         f"{_QUERY}/history",
         "The share of one value, or one quantile, mean or range of numbers, in successive windows",
         History,
-        (VALUE, *KIND, *TIMES, LIMIT, PROVISIONAL, GROUP, ATTRIBUTE, METHOD),
+        (VALUE, LISTED, *KIND, *TIMES, LIMIT, PROVISIONAL, GROUP, ATTRIBUTE, METHOD),
     ),
     Route(
         f"{_QUERY}/windows",

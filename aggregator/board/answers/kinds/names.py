@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from aggregator.board.answers import lookup
+from aggregator.board.answers.absence import missing_reasons
 from aggregator.board.answers.kinds import values
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import missing
@@ -57,6 +58,7 @@ def answer(_: Series, view: View, parameters: Parameters) -> dict[str, Any]:
         "size": None,
         "published": len(view.part.values),
         "missing": result.missing,
+        "missing_reasons": missing_reasons(result.missing, view.part),
         "level": result.level,
         "values": result.rows,
         "discover": result.discover,
@@ -71,7 +73,7 @@ def series(
     discovery = definition.domain.discovery
     name = value if discovery is None else discovery.coding.name(value)
     points = (PointRow.of(record, definition.name, name, method, None) for record in records)
-    return {"method": method, "measure": "share", "unit": None}, points
+    return {"method": method, "measure": "share", "unit": None, "level": None}, points
 
 
 # A record lists names like values, so these answers are the same for both.

@@ -9,13 +9,14 @@ import numpy as np
 from aggregator.board.answers import lookup, rows
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad
-from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
+from aggregator.board.answers.rows import GroupAnswerRow, MayBeZero, PointRow, ValueRow, Weak
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.records.number_rows import HistogramRow
 from aggregator.records.record import Record
+from aggregator.records.showing import is_weak, is_weak_number, is_weak_share, may_be_zero
 from hubbub.http.schema import Chance, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
 from oracles.estimate.covariance import quantile as normal_quantile
@@ -38,6 +39,8 @@ class QuantileRow:
     low: Known
     high: Known
     truth: Known
+    may_be_zero: MayBeZero
+    weak: Weak
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,6 +55,8 @@ class RangeShareRow:
     low: Chance
     high: Chance
     truth: Chance
+    may_be_zero: MayBeZero
+    weak: Weak
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +99,7 @@ def series(
         number_point(record, definition, value, rows.true_shares_of(history, record, definition)) for record in records
     )
     measure = "share" if value in dict(definition.subject.ranges) else "number"
-    return {"method": UNBIASED, "measure": measure, "unit": definition.domain.unit}, points
+    return {"method": UNBIASED, "measure": measure, "unit": definition.domain.unit, "level": LEVEL}, points
 
 
 def compare(view: View, names: list[str] | None) -> list[str] | None:
@@ -116,9 +121,17 @@ def group_level(_: View, _listed: int, _groups: int) -> float:
 
 def group_rows(group: str, part: Record, names: Sequence[str], _: float) -> Iterator[GroupAnswerRow]:
     """Yield the answers of one group, in the order of the names."""
-    for row in NumberAnswers(part).rows(names):
+    answers = NumberAnswers(part)
+    for row in answers.rows(names):
         yield GroupAnswerRow(
-            group=group, value=row.name, measure=row.measure, share=row.value, low=row.low, high=row.high
+            group=group,
+            value=row.name,
+            measure=row.measure,
+            share=row.value,
+            low=row.low,
+            high=row.high,
+            may_be_zero=may_be_zero(row.low, row.high),
+            weak=is_weak(row.name, row.measure, row.low, row.high, answers.scale),
         )
 
 
@@ -173,9 +186,21 @@ def histogram_rows(view: View, method: str, truth: Floats | None) -> list[ValueR
 
 
 def number_fields(view: View) -> dict[str, Any] | None:
-    """Return the numbers of the record, except for the cumulative shares. None if the window is withheld."""
+    """Return the numbers of the record without the cumulative shares, and which are weak. None if it is withheld."""
     fields: dict[str, Any] | None = view.part.rest()["numbers"]
-    return None if fields is None else {name: value for name, value in fields.items() if name != "cdf"}
+    if fields is None:
+        return None
+
+    scale = view.definition.scale
+    means = {name: _shown(name, fields[name], scale) for name in (MEAN, GEOMETRIC_MEAN) if fields.get(name)}
+    quantiles = {share: _shown(share, row, scale) for share, row in fields["quantiles"].items()}
+    ranges = {name: row | {"weak": is_weak_share(row["low"], row["high"])} for name, row in fields["ranges"].items()}
+    rest = {name: value for name, value in fields.items() if name != "cdf"}
+    return rest | means | {"quantiles": quantiles, "ranges": ranges}
+
+
+def _shown(name: str, row: dict[str, Any], scale: Scale) -> dict[str, Any]:
+    return row | {"weak": is_weak_number(name, row["low"], row["high"], scale)}
 
 
 def true_answers(view: View, truth: Floats | None) -> dict[str, float | None] | None:
@@ -201,6 +226,8 @@ def number_point(entry: Entry, definition: Definition, name: str, truth: Floats 
         high=high,
         truth=None if part.withheld or truth is None else true_answer(definition, name, truth),
         withheld=part.withheld,
+        may_be_zero=may_be_zero(low, high),
+        weak=row is not None and is_weak(name, row.measure, low, high, definition.scale),
     )
 
 

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 
 from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.absence import missing_reasons, unknown_value
 from aggregator.board.answers.parameters import MOST, Parameters
-from aggregator.board.answers.reply import missing
 from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.list_intervals import intervals, intervals_at
 from aggregator.records.record import Record
+from aggregator.records.showing import is_weak_share, may_be_zero
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats
@@ -40,13 +41,15 @@ def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]
     if truth is not None:
         _, listed_rows = rows.listed(view, published)
         error = rows.error(listed_rows)
+    absent = [name for name in requested or [] if name not in by_name]
     return {
         "method": method,
         "methods": list(view.part.shares),
         "size": view.definition.domain.size,
         "threshold": view.threshold,
         "published": len(published),
-        "missing": [name for name in requested or [] if name not in by_name],
+        "missing": absent,
+        "missing_reasons": missing_reasons(absent, view.part),
         "level": interval_level,
         "values": selection,
         "error": error,
@@ -60,16 +63,18 @@ def series(
     method = lookup.history_method(records, definition, parameters)
     position = definition.domain.find(value)
     if position is None:
-        raise missing(f"{value!r} is not in the domain", value=value)
+        raise unknown_value(definition.domain, value)
 
     spans = [record.span for record in records]
     truth = history.truth.shares(spans, definition.attribute, position)
     name = definition.domain.name(position)
+    listed = parameters.number("listed")
+    level = LEVEL if listed is None else listed_level(listed, definition.domain.size)
     points = (
-        PointRow.of(record, definition.name, name, method, true_share if rows.has_truth(record) else None)
+        PointRow.of(record, definition.name, name, method, true_share if rows.has_truth(record) else None, level)
         for record, true_share in zip(records, truth, strict=True)
     )
-    return {"method": method, "measure": "share", "unit": None}, points
+    return {"method": method, "measure": "share", "unit": None, "level": level}, points
 
 
 def compare(view: View, names: list[str] | None) -> list[str] | None:
@@ -104,7 +109,16 @@ def group_rows(group: str, part: Record, names: Sequence[str], level: float) -> 
         place = places.get(name)
         least, most = (None, None) if place is None else ends[place]
         share = None if place is None else float(shares[place])
-        yield GroupAnswerRow(group=group, value=name, measure="share", share=share, low=least, high=most)
+        yield GroupAnswerRow(
+            group=group,
+            value=name,
+            measure="share",
+            share=share,
+            low=least,
+            high=most,
+            may_be_zero=may_be_zero(least, most),
+            weak=is_weak_share(least, most),
+        )
 
 
 def leader(part: Record) -> dict[str, Any]:
