@@ -16,7 +16,7 @@ from aggregator.publishing.alerts.watch import watch_of
 from aggregator.publishing.finals.final import final_metrics
 from aggregator.publishing.finals.publisher import set_gauges
 from aggregator.publishing.kinds.numbers import change_error, limit_error, step
-from aggregator.reading.tail.summary import Notice
+from aggregator.reading.tail.notice import Notice
 from aggregator.records.alert import decode, encode
 from aggregator.records.findings import NumberFindings
 from aggregator.records.span import Span

@@ -20,9 +20,10 @@ from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
 from aggregator.reading.tail.command import Lines, News, line, take
 from aggregator.reading.tail.notation import clock, digits, label, percent, plain, quantity, sparkline
+from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.reading.tail.overview import HISTORY
 from aggregator.reading.tail.pages import KEYS, Pages
-from aggregator.reading.tail.summary import Notice, Summary, notice_lines
+from aggregator.reading.tail.summary import Summary
 from aggregator.reading.tail.table import Screen, page
 from aggregator.records.alert import decode
 from aggregator.records.decoder import decode as decode_record

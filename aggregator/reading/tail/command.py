@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from aggregator.reading.tail.keyboard import keys
+from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.reading.tail.overview import Overview
-from aggregator.reading.tail.summary import Heading, Notice, Summary, notice_lines
+from aggregator.reading.tail.summary import Heading, Summary
 from aggregator.records.alert import COMPARISONS
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.reading.tail.notation import clock, lateness, moment
-from aggregator.reading.tail.summary import Heading, Notice, Summary
+from aggregator.reading.tail.notice import Notice
+from aggregator.reading.tail.summary import Heading, Summary
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.span import shortest_expected_age
@@ -134,8 +135,7 @@ class Overview:
             return []
 
         query = self._definitions.definitions.queries.get(bytes.fromhex(content.digest))
-        has_search = None if query is None else query.is_searched(content.span.window)
-        summary = Summary.of(content, has_search=has_search)
+        summary = Summary.of(content, query)
         if not self._is_visible(summary.heading):
             return []
 

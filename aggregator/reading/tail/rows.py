@@ -4,6 +4,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from aggregator.reading.tail.notation import digits, percent, plain, quantity
+from aggregator.records.showing import is_weak_share
+
+WEAK = "too few reports"
+"""The words in place of a number that says too little."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,16 @@ class TailRow(ABC):
         """Return an amount of this row, with as many digits as its error allows."""
 
     @property
+    def is_weak(self) -> bool:
+        """Whether the interval says so little that words stand in the amount's place."""
+        return is_weak_share(self.low, self.high)
+
+    @property
+    def shown(self) -> str:
+        """The amount, or words if it is weak."""
+        return WEAK if self.is_weak else self.text(self.amount)
+
+    @property
     @abstractmethod
     def interval(self) -> str: ...
 
@@ -64,7 +78,7 @@ class TailRow(ABC):
         return True
 
     def __str__(self) -> str:
-        return f"{self.text(self.amount)} ({self.interval})"
+        return WEAK if self.is_weak else f"{self.text(self.amount)} ({self.interval})"
 
 
 @dataclass(frozen=True)
@@ -95,7 +109,7 @@ class SummaryRow(TailRow):
 
     @property
     def method_share(self) -> str:
-        return "" if self.consistent is None else percent(self.consistent, self.digits)
+        return "" if self.consistent is None or self.is_weak else percent(self.consistent, self.digits)
 
     @property
     def is_present(self) -> bool:
@@ -106,11 +120,12 @@ class SummaryRow(TailRow):
         return digits(self.error)
 
     def text(self, amount: float) -> str:
-        return percent(amount, self.digits)
+        # An unbiased share may lie outside of 0 to 1, and no share of a crowd does.
+        return percent(min(max(amount, 0.0), 1.0), self.digits)
 
     @property
     def interval(self) -> str:
-        return f"{self.text(self.low)} to {self.text(self.high)}"
+        return "" if self.is_weak else f"{self.text(self.low)} to {self.text(self.high)}"
 
     @property
     def short_interval(self) -> str:
@@ -122,12 +137,20 @@ class SummaryQuantity(TailRow):
     """A quantile or a mean of numbers."""
 
     unit: str | None = None
+    says_little: bool = False
+    """Whether the interval covers most of the scale."""
+
+    @property
+    def is_weak(self) -> bool:
+        return self.says_little
 
     def text(self, amount: float) -> str:
         return quantity(amount, self.error, self.unit)
 
     @property
     def interval(self) -> str:
+        if self.is_weak:
+            return ""
         # The unit follows the number before the interval, and would stand in a line three times.
         return f"{quantity(self.low, self.error)} to {quantity(self.high, self.error)}"
 

@@ -1,7 +1,7 @@
 """Records and alerts as a terminal shows them. Pure."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -13,9 +13,12 @@ from aggregator.records.list_intervals import first
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow
-from aggregator.records.words import FLAGS, WITHHELD, alert_word
+from aggregator.records.showing import is_weak_number, nothing, proves_nothing
+from aggregator.records.subject import subjects
+from aggregator.records.words import FLAGS, WITHHELD
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
+from oracles.query import Query
 from oracles.query.settings import Window
 
 VALUES = 200
@@ -69,13 +72,15 @@ class Summary:
     record: Record = field(repr=False, compare=False)
     has_search: bool | None = None
     """Whether unknown strings are searched in such windows. None if the definition is not known."""
+    nothing: str | None = None
+    """The sentence in place of the numbers, if none of them is proved and the definition is known."""
 
     @classmethod
-    def of(cls, record: Record, *, has_search: bool | None = None) -> Self:
+    def of(cls, record: Record, query: Query | None = None) -> Self:
         method = next((name for name in record.shares if name != UNBIASED), None)
         hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
         rows = _number_rows(record) if record.has_numbers else _rows(record, method, hitters)
-        return cls(
+        summary = cls(
             heading=Heading.of(record),
             final=record.final,
             through=record.through,
@@ -89,8 +94,22 @@ class Summary:
             proved=sum(hitter.decided for hitter in hitters.values()),
             flags=tuple(_flag_text(flag) for flag in record.flags if flag not in WITHHELD),
             record=record,
-            has_search=has_search,
+            has_search=None if query is None else query.is_searched(record.span.window),
         )
+        return summary if query is None else replace(summary, nothing=summary._nothing(query))
+
+    def _nothing(self, query: Query) -> str | None:
+        """Return the sentence in place of the numbers, or None if the first one is proved or the window is withheld."""
+        names = [subject.name for subject in subjects(query)]
+        if self.withheld or self.record.attribute not in names:
+            return None
+
+        attribute = names.index(self.record.attribute)
+        scale = query.domains[attribute].scale
+        measure = "share" if scale is None else "number"
+        _, first_rows = self.listed(1)
+        name, low, high = next(((row.value, row.low, row.high) for row in first_rows), ("", None, None))
+        return nothing(query, attribute, self.n).text if proves_nothing(name, measure, low, high, scale) else None
 
     def listed(self, top: int) -> tuple[float, list[TailRow]]:
         """Return the level of the intervals in a list of the first `top` values, and these values."""
@@ -153,6 +172,9 @@ class Summary:
         heading = f"{clock(self.heading.end)} {self.heading}: {self.state}"
         if self.withheld:
             return heading
+        if self.nothing:
+            state = "" if self.final else "provisional, "
+            return f"{clock(self.heading.end)} {self.heading}: {', '.join([state + self.nothing, *self.flags])}"
 
         level, listed = self.listed(top)
         rows = ", ".join(f"{row.name} {row}" for row in listed)
@@ -171,7 +193,9 @@ def _number_rows(record: Record) -> Iterator[TailRow]:
         if row.value is None or row.low is None or row.high is None:
             continue
         if row.measure == "number":
-            yield SummaryQuantity(row.name.replace("_", " "), row.value, row.low, row.high, unit=answers.unit)
+            is_weak = answers.scale is not None and is_weak_number(row.name, row.low, row.high, answers.scale)
+            title = row.name.replace("_", " ")
+            yield SummaryQuantity(title, row.value, row.low, row.high, unit=answers.unit, says_little=is_weak)
         else:
             yield SummaryRow(row.name, row.value, row.low, row.high, present=True)
 
@@ -197,106 +221,3 @@ def _rows(record: Record, method: str | None, hitters: dict[str, HitterRow]) -> 
             present=is_proved or (record.significance is not None and share >= record.significance),
             ranks=None if hitter is None or hitter.ranks is None else tuple(hitter.ranks),
         )
-
-
-@dataclass(frozen=True)
-class Notice:
-    """An alert as a terminal shows it."""
-
-    id: str
-    kind: str
-    heading: Heading
-    row: TailRow
-    before: float | None
-    baseline: bool
-    """Whether the value was frequent in the first final."""
-    proof: str
-    """The word for what is proved of a value."""
-    scale: int | None
-    """The number of windows of a change that took longer than one, else None."""
-    is_name: bool = False
-    """Whether the value is a name that a search has found."""
-
-    @classmethod
-    def of(cls, alert: Alert) -> Self:
-        low = math.nan if alert.low is None else alert.low
-        high = math.nan if alert.high is None else alert.high
-        row: TailRow = SummaryRow(alert.value, alert.share, low, high)
-        proof = "present" if alert.by == "significance" else "frequent"
-        if alert.quantile is not None:
-            row = SummaryQuantity(alert.value, alert.share, low, high, unit=alert.unit)
-            limit = "" if alert.threshold is None else f"{alert.threshold:,.10g}"
-            unit = f" {plain(alert.unit)}" if alert.unit else ""
-            proof = f"above {limit}{unit}"
-
-        return cls(
-            id=alert.id,
-            kind=alert.kind,
-            heading=Heading.of(alert),
-            row=row,
-            before=alert.before,
-            baseline=alert.baseline,
-            proof=proof,
-            scale=alert.scale if alert.scale != 1 else None,
-            is_name=alert.is_name,
-        )
-
-    @property
-    def thing(self) -> str:
-        """The word for what the alert is about."""
-        return "name" if self.is_name else "value"
-
-    @property
-    def over(self) -> str:
-        """Return over how many windows a change took place, if it is more than one."""
-        return "" if self.scale is None else f", over {self.scale} windows"
-
-    def __str__(self) -> str:
-        before = "" if self.before is None else f", before {self.row.text(self.before)}"
-        verb = alert_word(self.kind, is_name=self.is_name).short.format(proof=self.proof)
-        return f"{self.row.name} {verb} {self.row}{before}{self.over}"
-
-
-def notice_lines(notices: Iterable[Notice], top: int) -> Iterator[tuple[str, str]]:
-    """Yield the kind and a line for the notices of each kind and window. A line names at most `top` values."""
-    groups: dict[tuple[Heading | str, str], list[Notice]] = {}
-    for notice in notices:
-        # Each kind of window has a baseline of its own, with about the same values.
-        place = notice.heading.query if notice.baseline else notice.heading
-        groups.setdefault((place, notice.kind), []).append(notice)
-
-    for (_, kind), group in groups.items():
-        ranking = sorted(group, key=lambda notice: -notice.row.amount)
-        heading = ranking[0].heading
-        if ranking[0].baseline:
-            yield kind, f"{clock(heading.end)} {heading.query}: {_baseline_text(ranking, top)}"
-        else:
-            yield kind, f"{clock(heading.end)} {heading}: ALERT {kind}: {_change_text(ranking, top)}"
-
-
-def _baseline_text(ranking: Sequence[Notice], top: int) -> str:
-    # Each kind of window has its baseline, so a value may come several times.
-    names = [row.name for row in {notice.row.value: notice.row for notice in ranking}.values()]
-    count = _plural(len(names), ranking[0].thing)
-    start = alert_word(ranking[0].kind, is_name=ranking[0].is_name, is_baseline=True).short
-    return f"baseline: {count} {start}: {_list_text(names, top)}"
-
-
-def _change_text(ranking: Sequence[Notice], top: int) -> str:
-    notice = ranking[0]
-    if len(ranking) == 1:
-        return str(notice)
-
-    word = alert_word(notice.kind, is_name=notice.is_name)
-    verb = (word.plural or word.text).format(proof=notice.proof)
-    values = [f"{notice.row.name} {notice.row}" for notice in ranking]
-    return f"{_plural(len(ranking), notice.thing)} {verb}: {_list_text(values, top)}"
-
-
-def _plural(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
-
-
-def _list_text(texts: Sequence[str], top: int) -> str:
-    listed = ", ".join(texts[:top])
-    return f"{listed}, ..." if len(texts) > top else listed

@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from aggregator.reading.tail.notation import brief, clock, label, lateness, level_text, plain, sparkline
+from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.reading.tail.overview import HISTORY, Overview, QueryPulse, Track, last_notices
 from aggregator.reading.tail.pages import Pages
 from aggregator.reading.tail.rows import TailRow
-from aggregator.reading.tail.summary import Notice, Summary, notice_lines
+from aggregator.reading.tail.summary import Summary
 from aggregator.records.alert import COMPARISONS
 
 LATEST = 6
@@ -156,6 +157,8 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
     summary = tracks[0].newest
     if summary.withheld:
         return state, age, "-", "held back" if "held back" in summary.withheld else "too few reports", ""
+    if summary.nothing:
+        return state, age, brief(summary.n), "nothing can be told yet", ""
     if not summary.rows:
         return state, age, brief(summary.n), "", ""
     _, [row] = summary.listed(1)
@@ -191,7 +194,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
     legend = "" if has_numbers else f"{marks}, grey: may be 0; "
     caption = None
     if not summary.withheld:
-        caption = Text(f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
+        caption = Text(summary.nothing or f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
 
     longest = max((_columns(row.visible) for row in rows), default=0)
@@ -203,7 +206,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
     numbers = _fitting_columns(
         width - MARK_AND_NAME - rank_width,
         [
-            ("value" if has_numbers else "share", [row.text(row.amount) for row in rows]),
+            ("value" if has_numbers else "share", [row.shown for row in rows]),
             (f"{level_text(level)} interval", [row.interval for row in rows]),
             (summary.method or "", [row.method_share for row in rows]),
         ],
