@@ -120,10 +120,10 @@ ALERTS = _by_name(
     Word(
         name="first_search",
         about="alert",
-        short="found by the first search",
-        text="was found by the first search",
-        plural="were found by the first search",
-        tag="baseline",
+        short="found in the first search",
+        text="was found in the first search",
+        plural="were found in the first search",
+        tag="found",
     ),
 )
 """What has become of a value, by the kind of its alert. The last two are of the values of a first window."""

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from aggregator.board.server.metrics import ShareMetrics
-from aggregator.reading.tail.summary import Notice, notice_lines
+from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.records import alert
 from aggregator.records.decoder import decode
 from aggregator.records.maps_record import MapsKey, is_maps
@@ -194,7 +194,7 @@ def test_an_alert_of_a_name_says_that_it_was_found_for_the_first_time(messages):
     ((_, line),) = notice_lines(two, 5)
     assert "ALERT enter: 2 names were found for the first time: one " in line
     ((_, baseline),) = notice_lines([notice for notice in notices if notice.baseline], 9)
-    assert f"baseline: {len(SHARES)} names found by the first search: " in baseline
+    assert f"baseline: {len(SHARES)} names found in the first search: " in baseline
 
 
 def test_a_board_drops_the_maps_of_old_windows(messages):
