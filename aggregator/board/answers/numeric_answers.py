@@ -20,8 +20,8 @@ from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.window_answers import Unit, WindowAnswer, heading
 from aggregator.board.store.store import Store
+from aggregator.records.display import is_weak_number, is_weak_share, may_be_zero
 from aggregator.records.number_answers import NumberAnswers
-from aggregator.records.showing import is_weak_number, is_weak_share, may_be_zero
 from hubbub.http.schema import json_name, schema
 from oracles.consistency import UNBIASED
 from oracles.numbers import Scale

@@ -9,11 +9,11 @@ import numpy as np
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
+from aggregator.records.display import is_weak_share, may_be_zero, nothing, proves_nothing
 from aggregator.records.list_intervals import ListedIntervals, intervals, intervals_at
 from aggregator.records.number_answers import Measure
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, Indication, Ranks
-from aggregator.records.showing import is_weak_share, may_be_zero, nothing, proves_nothing
 from aggregator.records.status import State
 from aggregator.records.subject import PARTIAL_GROUPS
 from aggregator.records.words import WITHHELD

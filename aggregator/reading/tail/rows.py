@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from aggregator.reading.tail.notation import digits, percent, plain, quantity
-from aggregator.records.showing import is_weak_share
+from aggregator.records.display import is_weak_share
 
 WEAK = "too few reports"
 """The words in place of a number that says too little."""

@@ -13,10 +13,10 @@ from aggregator.board.answers.rows import GroupAnswerRow, MayBeZero, PointRow, V
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
+from aggregator.records.display import is_weak, is_weak_number, is_weak_share, may_be_zero
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.records.number_rows import HistogramRow
 from aggregator.records.record import Record
-from aggregator.records.showing import is_weak, is_weak_number, is_weak_share, may_be_zero
 from hubbub.http.schema import Chance, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
 from oracles.estimate.covariance import quantile as normal_quantile

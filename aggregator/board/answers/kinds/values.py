@@ -12,9 +12,9 @@ from aggregator.board.answers.rows import GroupAnswerRow, PointRow, ValueRow
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
+from aggregator.records.display import is_weak_share, may_be_zero
 from aggregator.records.list_intervals import intervals, intervals_at
 from aggregator.records.record import Record
-from aggregator.records.showing import is_weak_share, may_be_zero
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats

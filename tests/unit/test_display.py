@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from aggregator.reading.tail.overview import Overview
+from aggregator.records.display import is_weak_number, is_weak_share, may_be_zero
 from aggregator.records.needed_people import needed_people, people
-from aggregator.records.showing import is_weak_number, is_weak_share, may_be_zero
 from oracles.numbers import Scale
 from tests import boards
 from tests.boards import START, Crowd, GroupCrowd, NumberCrowd
