@@ -63,7 +63,8 @@ def is_weak(name: str, measure: str, low: float | None, high: float | None, scal
 
 def proves_nothing(name: str, measure: str, low: float | None, high: float | None, scale: Scale | None) -> bool:
     """Whether the first answer of a window proves nothing: a share that may be zero, or a weak number."""
-    if low is None or high is None:
+    # A window without reports of the attribute has NaN.
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
         return True
     return is_weak(name, measure, low, high, scale) or (measure == "share" and may_be_zero(low, high))
 

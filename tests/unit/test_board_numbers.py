@@ -80,7 +80,7 @@ def test_any_range_is_that_of_the_tally(crowd, board):
     assert ask(board, "range", "load_time", name="slow")["ranges"] == [slow_range]
     table = BY_NAME["range"].answer.of(board, Parameters([], BY_NAME["range"].all_parameters), "load_time")
     head = Reply.csv(table.columns, table.rows).body.decode().splitlines()[0]
-    assert head == "name,from,to,share,stderr,low,high,truth"
+    assert head == "name,from,to,share,stderr,low,high,truth,may_be_zero,weak"
 
 
 def test_the_distribution_is_that_of_the_tally(crowd, board):
