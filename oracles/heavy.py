@@ -169,7 +169,15 @@ class Evidence:
         if by_method.shape != estimates.shape:
             raise ParameterError(f"shares must have shape ({len(estimates)},), got {by_method.shape}")
 
-        members = self._members(by_method)
+        return self._list(by_method, self._members(by_method))
+
+    def no_hitters(self) -> Hitters:
+        """Return an empty list, for counts that prove nothing."""
+        return self._list(self.estimate.shares, np.zeros(0, np.int64))
+
+    def _list(self, by_method: Floats, members: Ints) -> Hitters:
+        """Return the list of these values."""
+        estimates = self.estimate.shares
         p_values, ranks = self._proofs(members)
         # Stable: equal shares keep the order of the domain on every machine.
         order = (-by_method[members]).argsort(kind="stable")
