@@ -16,7 +16,18 @@ UNKNOWN = ("too_large", "malformed", "unknown_query")
 UNREAD = ("snapshots", "truth")
 """The topics whose unreadable records a worker skips."""
 KINDS = get_args(AlertKind)
-FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", "partial_groups", "small", "held", "cut")
+FLAGS = (
+    "partial",
+    "incomplete",
+    "skewed",
+    "impossible",
+    "ids_overflow",
+    "prior_rejected",
+    "partial_groups",
+    "small",
+    "held",
+    "cut",
+)
 LATE_FINALS = (60.0, 300.0, 1800.0, 3600.0)
 """Bounds beyond those of other latencies: after a stop of an hour finals are an hour late."""
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

@@ -12,6 +12,7 @@ from aggregator.records.findings import (
     WindowFindings,
     WithheldFindings,
 )
+from aggregator.records.subject import IMPOSSIBLE
 
 
 class Decision(NamedTuple):
@@ -39,8 +40,8 @@ def decide(window: WindowFindings, states: Sequence[bytes] = (), block_input: Bl
     alerts: list[Alert] = []
     search = None
     for total, old_state, pairs in zip(window.totals, old_states, blocks.pairs, strict=True):
-        if isinstance(total.findings, WithheldFindings):
-            # A withheld final shows nothing, so the next one compares with the final before it.
+        if isinstance(total.findings, WithheldFindings) or IMPOSSIBLE in total.findings.flags:
+            # Such a final shows or proves nothing, so the next one compares with the final before it.
             new_states.append(old_state)
             continue
         changes = kind_of(total.findings.subject).changes(window, total, old_state, pairs)

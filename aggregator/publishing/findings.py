@@ -26,10 +26,12 @@ def find_all(
     total: Snapshot,
     withheld: Sequence[Withheld | None] = (),
     history: NameHistory | None = None,
+    impossible: Sequence[bool] | None = None,
 ) -> tuple[AnyFindings, ...]:
     """Return the findings of a window for each attribute.
 
     `withheld` has the reason for each attribute without them, and `history` the names that earlier searches have found.
+    `impossible` says which attributes have counts that no crowd has. Without it the counts themselves are tested.
     """
     flags = {flag for flag, bit in FLAGS.items() if total.flags & bit}
     reasons = withheld or [None] * len(query.domains)
@@ -38,9 +40,15 @@ def find_all(
     if None in reasons:
         estimates = judged_estimates(query, span, total)
 
+    judgements: Sequence[bool | None] = impossible or [None] * len(reasons)
     findings: list[AnyFindings] = []
-    for subject, oracle, reason, (estimate, is_skewed) in zip(
-        subjects(query), query.attribute_oracles, reasons, estimates, strict=True
+    for subject, oracle, reason, (estimate, is_skewed), is_impossible in zip(
+        subjects(query),
+        query.attribute_oracles,
+        reasons,
+        estimates,
+        judgements,
+        strict=True,
     ):
         if reason is not None:
             findings.append(WithheldFindings(subject, oracle, in_record_order({*flags, reason})))
@@ -53,6 +61,7 @@ def find_all(
             estimate=estimate,
             flags=flags | {SKEWED} if is_skewed else flags,
             history=history or NameHistory(),
+            is_impossible=is_impossible,
         )
         findings.append(kind_of(subject).find(attribute))
     return tuple(findings)

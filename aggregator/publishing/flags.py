@@ -4,9 +4,19 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from aggregator.records.findings import AnyFindings, WithheldFindings
-from aggregator.records.subject import PARTIAL_GROUPS
+from aggregator.records.subject import IMPOSSIBLE, PARTIAL_GROUPS
 
-_FLAGS = ("partial", "incomplete", "skewed", "ids_overflow", "prior_rejected", PARTIAL_GROUPS, "small", "held")
+_FLAGS = (
+    "partial",
+    "incomplete",
+    "skewed",
+    IMPOSSIBLE,
+    "ids_overflow",
+    "prior_rejected",
+    PARTIAL_GROUPS,
+    "small",
+    "held",
+)
 """All flags, in the order of a record."""
 SKEWED = "skewed"
 """The flag of reports that look forged."""

@@ -21,7 +21,7 @@ from aggregator.records.findings import (
     WithheldFindings,
 )
 from aggregator.records.span import Span
-from aggregator.records.subject import PARTIAL_GROUPS
+from aggregator.records.subject import IMPOSSIBLE, PARTIAL_GROUPS
 from aggregator.tallies.group_cells import GroupNumbers, combine, split
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import UNBIASED
@@ -73,7 +73,14 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
         tuple(group for group, rows in by_group.items() if _has_values(rows[attribute]))
         for attribute in range(attributes)
     ]
-    sums = {groups: _sum(query, span, parts, groups, visible_groups) for groups in visible_groups}
+    # A weighted total is not tested. It proves nothing if one of its groups does not.
+    impossible_totals = None
+    if query.weights is not None:
+        impossible_totals = [
+            any(IMPOSSIBLE in by_group[group][attribute].findings.flags for group in groups)
+            for attribute, groups in enumerate(visible_groups)
+        ]
+    sums = {groups: _sum(query, span, parts, groups, visible_groups, impossible_totals) for groups in visible_groups}
 
     totals = []
     for attribute, groups in enumerate(visible_groups):
@@ -93,7 +100,12 @@ def _has_values(total: GroupTotal) -> bool:
 
 
 def _sum(
-    query: Query, span: Span, parts: Sequence[Snapshot], groups: GroupNumbers, visible_groups: Sequence[GroupNumbers]
+    query: Query,
+    span: Span,
+    parts: Sequence[Snapshot],
+    groups: GroupNumbers,
+    visible_groups: Sequence[GroupNumbers],
+    impossible_totals: Sequence[bool] | None,
 ) -> tuple[Snapshot, tuple[AnyFindings, ...]]:
     """Return the sum of some groups, and its findings for the attributes of which just these groups are visible."""
     if not groups:
@@ -103,7 +115,7 @@ def _sum(
     # The other attributes have a sum of their own. Their findings of this one are not used, and would cost as much.
     total = combine(parts, groups, query.oracle.state_size)
     reasons: list[Withheld | None] = [None if own_groups == groups else "small" for own_groups in visible_groups]
-    return total, find_all(query, span, total, reasons)
+    return total, find_all(query, span, total, reasons, impossible=impossible_totals)
 
 
 def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> PopulationShares | None:

@@ -7,6 +7,8 @@ from oracles.query.domain import Domain, Ranges, Sets
 
 PARTIAL_GROUPS = "partial_groups"
 """The flag of a total that lacks a group with reports, because the group is withheld."""
+IMPOSSIBLE = "impossible"
+"""The flag of counts that no crowd has. Such a record proves and promises nothing, and makes no alert."""
 LARGE = 1 << 16
 """Values up to which a query shares its process with others."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from aggregator.records.subject import PARTIAL_GROUPS
+from aggregator.records.subject import IMPOSSIBLE, PARTIAL_GROUPS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,6 +55,12 @@ FLAGS = _by_name(
         about="flag",
         short="forged reports suspected",
         text="The noise of these reports differs from that of honest clients. Somebody may be sending forged reports.",
+    ),
+    Word(
+        name=IMPOSSIBLE,
+        about="flag",
+        short="no crowd has these counts, so nothing is proved",
+        text="No crowd has these counts, whatever its people answer, so nothing is proved here.",
     ),
     Word(
         name="ids_overflow",

@@ -34,7 +34,7 @@ export function gap(estimate, query, isPaused) {
 }
 
 /** Whether a flag points to an attack. */
-export const forged = (name) => name === "skewed";
+export const forged = (name) => name === "skewed" || name === "impossible";
 
 /** Returns the flags that concern the visible method, except for the reason why a window is withheld. */
 export const flags = ({ method, quality }) =>

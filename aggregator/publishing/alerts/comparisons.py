@@ -16,6 +16,7 @@ from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.publishing.estimates import estimates
 from aggregator.records.findings import NameFindings, WindowFindings, WithheldFindings
+from aggregator.records.subject import IMPOSSIBLE
 from aggregator.tallies.group_cells import whole
 from aggregator.tallies.snapshot import INCOMPLETE
 from oracles.estimate import Estimate, Pure
@@ -95,7 +96,8 @@ def _own_parts(window: WindowFindings) -> list[Part | None]:
             n_independent=estimate.n_independent,
             counts=estimate.counts.astype(np.min_scalar_type(estimate.n)),  # no value has more than n
             is_visible=not isinstance(findings, WithheldFindings),
-            is_complete=is_complete,
+            # A longer block with impossible reports proves nothing either, as one that lacks reports.
+            is_complete=is_complete and IMPOSSIBLE not in findings.flags,
             groups=total.groups,
         )
         parts.append(part)

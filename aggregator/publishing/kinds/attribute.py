@@ -25,6 +25,8 @@ class CountedAttribute(NamedTuple):
     flags: AbstractSet[str]
     history: NameHistory
     """The names that earlier searches have found."""
+    is_impossible: bool | None = None
+    """Whether no crowd has these counts, or None if the counts themselves are to be tested."""
 
 
 class AttributeChanges(NamedTuple):

@@ -24,10 +24,12 @@ from aggregator.publishing.kinds.attribute import AttributeChanges, CountedAttri
 from aggregator.records.alert import Alert, AlertKind
 from aggregator.records.digits import rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
+from aggregator.records.subject import IMPOSSIBLE
 from oracles.calibrate import calibrate
 from oracles.consistency import UNBIASED, apply
 from oracles.consistency import find as method_of
 from oracles.estimate import Estimate
+from oracles.estimate.impossible import impossible
 from oracles.heavy import Evidence, bounds
 from oracles.query import Query
 from oracles.query.settings import Threshold
@@ -43,6 +45,8 @@ def find(attribute: CountedAttribute) -> Findings:
     estimate = attribute.estimate
     assert estimate is not None  # noqa: S101 - only unknown strings have none
     flags = set(attribute.flags)
+    if impossible(estimate) if attribute.is_impossible is None else attribute.is_impossible:
+        flags.add(IMPOSSIBLE)
 
     fits_a_prior = any(method_of(name).fits_a_prior for name in query.methods)
     calibration = calibrate(estimate, fallback=query.fallback) if fits_a_prior else None
@@ -55,24 +59,26 @@ def find(attribute: CountedAttribute) -> Findings:
     names = (UNBIASED, *query.methods)
     methods = [query.fallback if prior is None and method_of(name).fits_a_prior else name for name in names]
     evidence = Evidence(estimate, query.threshold, query.family_error, prior)
-    results = {method: _method_result(method, evidence) for method in dict.fromkeys(methods)}
+    proves = IMPOSSIBLE not in flags
+    results = {method: _method_result(method, evidence, proves=proves) for method in dict.fromkeys(methods)}
     return Findings(
         subject=attribute.subject,
         estimate=estimate,
         calibration=calibration,
         by_method={name: results[method] for name, method in zip(names, methods, strict=True)},
-        likely=evidence.likely,
+        likely=evidence.likely if proves else None,
         detectable=estimate.detectable(query.family_error),
         flags=in_record_order(flags),
     )
 
 
-def _method_result(method: str, evidence: Evidence) -> MethodResult:
+def _method_result(method: str, evidence: Evidence, *, proves: bool) -> MethodResult:
     estimate = evidence.estimate
     prior = evidence.posterior
     shares = apply(method, estimate, calibrated=prior)
     error = risk(method, estimate, calibrated=prior, shares=shares)
-    return MethodResult(method, shares, evidence.hitters(shares), error)
+    hitters = evidence.hitters(shares) if proves else evidence.no_hitters()
+    return MethodResult(method, shares, hitters, error)
 
 
 def metrics(query: Query, findings: Findings) -> FinalMetrics:

@@ -11,6 +11,7 @@ from aggregator.records.digits import DIGITS, all_rounded, rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
 from aggregator.records.group_fields import weighted_field
 from aggregator.records.rows import HitterRow, OracleRow, RefusedRow
+from aggregator.records.subject import IMPOSSIBLE
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate.intervals import LEVEL
 from oracles.heavy import Hitters
@@ -58,7 +59,9 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
     members["sets"] = {name: _set(findings, list(values)) for name, values in findings.subject.sets}
     members["refused"] = RefusedRow.of(total.reports)
     members["quality"] = _quality(findings)
-    members["central"] = of_record(window, findings.subject.name, estimate.n)
+    # Forged reports hide nobody, so the crowd of an impossible record may be far smaller than its reports.
+    is_impossible = IMPOSSIBLE in findings.flags
+    members["central"] = None if is_impossible else of_record(window, findings.subject.name, estimate.n)
     return members
 
 

@@ -15,6 +15,7 @@ from aggregator.board.store.series import Series
 from aggregator.records.display import is_weak_share, may_be_zero
 from aggregator.records.list_intervals import intervals, intervals_at
 from aggregator.records.record import Record
+from aggregator.records.subject import IMPOSSIBLE
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats
@@ -151,7 +152,9 @@ def value_rows(view: View, method: str, truth: Floats | None) -> list[ValueRow]:
     )
 
     # Older records have no such share, so their values are present only if a hitter proves it.
-    significance = np.inf if part.significance is None else part.significance
+    # An impossible record has a significance, but proves nothing.
+    proves = part.significance is not None and IMPOSSIBLE not in part.flags
+    significance = part.significance if proves else np.inf
     hitters = {hitter.value: hitter for hitter in part.hitters(method)}
     proofs = {hitter.value for hitter in part.hitters(UNBIASED) if hitter.decided}
     true = [None] * len(part.values) if truth is None else truth[view.positions(part.values)].tolist()
