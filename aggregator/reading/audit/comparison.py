@@ -1,9 +1,10 @@
 """The comparison of published records with those that follow from the log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import orjson
 
 from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.merging.windows import ClosedWindow
@@ -12,6 +13,7 @@ from aggregator.reading.audit.fold import Fold
 from aggregator.reading.audit.ranges import PublishedFinal, Range, find_ranges, place_of, read_final
 from aggregator.records.keys import RecordPlace
 from aggregator.records.maps_record import MAPS_END, decode_maps
+from aggregator.records.subject import IMPOSSIBLE
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
@@ -46,6 +48,20 @@ class Comparison:
             return False  # anybody may write under this key
         right_counts, right_answering = decode_maps(expected, self.cells[key])
         return answering == right_answering and np.array_equal(counts, right_counts)
+
+    def is_of_older_release(self, key: bytes, published: bytes | None) -> bool:
+        """Whether a published record would have the flag `impossible` if this release had made it."""
+        flags = None if published is None else _flags(published)
+        return flags is not None and IMPOSSIBLE not in flags and IMPOSSIBLE in (_flags(self.expected[key]) or ())
+
+
+def _flags(value: bytes) -> Sequence[str] | None:
+    """Return the flags of a record, or None if it is none. Anybody may write under a key, and maps are no JSON."""
+    try:
+        flags = orjson.loads(value)["quality"]["flags"]
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        return None
+    return flags if isinstance(flags, list) else None
 
 
 def compare(
