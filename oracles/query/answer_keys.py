@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from oracles.mechanisms import NOISES
 from oracles.query import answers, selection, settings, strings
 from oracles.query.domain import Domain, Ranges, Sets
-from oracles.query.draft import Draft, Key
+from oracles.query.draft import Key
 from oracles.query.groups import read_groups, read_weights
 from oracles.query.settings import FLAG, Rule, choice
 
@@ -14,26 +14,6 @@ if TYPE_CHECKING:
 
 _BUCKETS = tuple(1 << rows for rows in range(1, 9))
 _NO_GROUPS = "a query of unknown strings has no groups"
-
-
-def _quantiles(draft: Draft) -> tuple[float, ...]:
-    if any(domain.scale is not None for domain in draft.domains):
-        return settings.read_quantiles(draft.table.get("quantiles", list(settings.QUANTILES)), draft.at("quantiles"))
-    if "quantiles" in draft:
-        raise draft.error("quantiles", "must be absent: no answer of this query is a number")
-    return ()
-
-
-def _known(draft: Draft) -> tuple[str, ...]:
-    if not draft.has_strings:
-        return ()
-    return strings.read_known(draft.table.get("known", []), draft.at("known"), draft["domain"].discovery)
-
-
-def _search(draft: Draft) -> int | None:
-    if not draft.has_strings:
-        return None
-    return strings.read_search(draft.table.get("search"), draft.at("search"), draft["pane"], draft.longest)
 
 
 def _oracle_in_file(query: "Query") -> str | list[str]:
@@ -165,14 +145,16 @@ ANSWER_KEYS = (
         settle=answers.read_ranges,
         dump=_ranges_in_file,
         no_strings="ranges are for numbers",
+        absent={"": ()},
     ),
     Key(
         "quantiles",
         "quantiles of [numbers](#numbers) in each record",
         default_text=f"`{list(settings.QUANTILES)}`",
-        settle=_quantiles,
+        settle=answers.read_quantiles,
         dump=lambda query: list(query.quantiles) or None,
         no_strings="quantiles are for numbers",
+        absent=(),
     ),
     Key(
         "groups",
@@ -206,15 +188,20 @@ ANSWER_KEYS = (
         "known",
         "strings that the search always considers, at most 4,096. Two that are coded alike are an error",
         default_text="none",
-        settle=_known,
+        settle=lambda draft: strings.read_known(
+            draft.table.get("known", []), draft.at("known"), draft["domain"].discovery
+        ),
         dump=lambda query: query.strings and list(query.known),
         only_strings=True,
+        absent=(),
     ),
     Key(
         "search",
         "hubbub searches names in `all` and in windows of at least this length. A multiple of the pane",
         default_text="the longest finite window, else 1 hour",
-        settle=_search,
+        settle=lambda draft: strings.read_search(
+            draft.table.get("search"), draft.at("search"), draft["pane"], draft.longest
+        ),
         dump=lambda query: query.search and f"{query.search}s",
         only_strings=True,
     ),

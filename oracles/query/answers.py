@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from oracles.query.domain import Domain, Ranges, Sets
+from oracles.query import settings
+from oracles.query.domain import NUMBERS, Domain, Ranges, Sets
 from oracles.query.domain_reader import ranges_of, read_domain, sets_of
 from oracles.query.draft import Draft
 from oracles.query.settings import Place, choice, shown, table
@@ -102,6 +103,15 @@ def read_sets(draft: Draft) -> dict[str, Sets]:
 def read_ranges(draft: Draft) -> dict[str, Ranges]:
     """Return the ranges of each attribute, or those of the one answer under the empty name."""
     return _each_domain(draft, "ranges", ranges_of)
+
+
+def read_quantiles(draft: Draft) -> tuple[float, ...]:
+    """Return the quantiles of the numbers, or none if no answer is a number."""
+    if any(domain.kind == NUMBERS for domain in draft.domains):
+        return settings.read_quantiles(draft.table.get("quantiles", list(settings.QUANTILES)), draft.at("quantiles"))
+    if "quantiles" in draft:
+        raise draft.error("quantiles", "must be absent: no answer of this query is a number")
+    return ()
 
 
 def _each_domain(draft: Draft, key: str, read: Callable[[object, Place, Domain], Any]) -> dict[str, Any]:

@@ -1,9 +1,11 @@
 """A query of a file, with every setting resolved, and the digest that its reports carry."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from typing import TypeVar
 
 from oracles.discover import Slots, Strings
 from oracles.estimate.pure import Pure
@@ -18,6 +20,7 @@ from oracles.query.lifetime import times
 from oracles.query.settings import Window
 
 _DAY = 86_400
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Query(Settings):
     @property
     def answer_domains(self) -> tuple[Domain, ...]:
         """Domain of each answer of a client, which are all but the pairs."""
-        return tuple(domain for domain in self.domains if domain.parts is None)
+        return tuple(attribute.domain for attribute in self.singles) or self.domains
 
     @property
     def other(self) -> bool | None:
@@ -136,10 +139,7 @@ class Query(Settings):
     @property
     def buckets(self) -> int | dict[str, int] | None:
         """Buckets of olh if they are not the best for epsilon, by attribute if there are several. Else None."""
-        if not self.attributes:
-            return self.fewer[0]
-        names = (attribute.name for attribute in self.attributes)
-        return {name: fewer for name, fewer in zip(names, self.fewer, strict=True) if fewer} or None
+        return self._by_attribute(self.fewer)
 
     @property
     def table(self) -> int | dict[str, int] | None:
@@ -159,10 +159,14 @@ class Query(Settings):
     @property
     def edges(self) -> list[float] | dict[str, list[float]] | None:
         """Edges of the bins of numbers, by attribute if there are several. None if no answer is a number."""
-        if self.domain is not None:
-            return None if self.domain.scale is None else self.domain.scale.edges.tolist()
-        scales = ((attribute.name, attribute.domain.scale) for attribute in self.attributes)
-        return {name: scale.edges.tolist() for name, scale in scales if scale is not None} or None
+        return self._by_attribute([domain.edges for domain in self.domains])
+
+    def _by_attribute(self, values: Sequence[_T | None]) -> _T | dict[str, _T] | None:
+        """Return the value of the one answer, or those of the attributes by name. None if no answer has one."""
+        if not self.attributes:
+            return values[0]
+        names = (attribute.name for attribute in self.attributes)
+        return {name: value for name, value in zip(names, values, strict=True) if value is not None} or None
 
     @property
     def noise(self) -> str:

@@ -86,6 +86,11 @@ class Domain:
         return {"domain": self.in_file, "other": self.other}
 
     @property
+    def edges(self) -> list[float] | None:
+        """Edges of the bins of numbers, or None if the answers are values."""
+        return None if self.scale is None else self.scale.edges.tolist()
+
+    @property
     def named(self) -> int:
         """Number of values without "(other)"."""
         return self.size - self.other

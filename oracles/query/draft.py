@@ -94,6 +94,8 @@ class Key:
     no_strings: str = ""
     """Reason for which queries of unknown strings cannot have the key."""
     only_strings: bool = False
+    absent: Any = None
+    """Value in queries that cannot have the key."""
 
     def read(self, draft: Draft) -> Any:
         """Return the value by its rule alone."""
@@ -110,14 +112,14 @@ class Key:
         """The default, converted once. A worker reads thousands of definitions when it starts."""
         return None if self.rule is None or self.default is None else self.rule.convert(self.default)
 
-    def check_strings(self, draft: Draft) -> None:
-        """Refuse a key that queries of these answers cannot have."""
-        if self.name not in draft:
-            return
-        if self.only_strings and not draft.has_strings:
-            raise draft.error(self.name, 'must be absent: it is for unknown strings, domain = { discover = "text" }')
-        if self.no_strings and draft.has_strings:
-            raise draft.error(self.name, f"must be absent: {self.no_strings}")
+    def suits(self, draft: Draft) -> bool:
+        """Whether queries of these answers can have the key. Raise an error if one has it nevertheless."""
+        fault = 'it is for unknown strings, domain = { discover = "text" }' if self.only_strings else self.no_strings
+        if not fault or draft.has_strings == self.only_strings:
+            return True
+        if self.name in draft:
+            raise draft.error(self.name, f"must be absent: {fault}")
+        return False
 
     def in_file(self, query: "Query") -> Any:
         """Return the value of a query as a query file has it, or None if the query lacks it."""

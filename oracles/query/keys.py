@@ -109,12 +109,6 @@ def _lengthened(draft: Draft) -> bool:
     return bool(draft.read("lengthened", FLAG, is_possible and draft.edition >= 3))
 
 
-def _methods(draft: Draft) -> tuple[str, ...]:
-    if draft.has_strings:
-        return ()
-    return settings.read_methods(draft.table.get("methods", [NORM_SUB]), draft.at("methods"))
-
-
 def _threshold(draft: Draft) -> Threshold:
     if limits(draft):
         return Threshold("significance")
@@ -264,9 +258,10 @@ KEYS = (
         "methods",
         "consistent estimates, in addition to the unbiased estimates",
         default_text=f'`["{NORM_SUB}"]`',
-        settle=_methods,
+        settle=lambda draft: settings.read_methods(draft.table.get("methods", [NORM_SUB]), draft.at("methods")),
         dump=lambda query: list(query.methods) or None,
         no_strings="a record of names has no methods",
+        absent=(),
     ),
     Key(
         "threshold",
@@ -280,7 +275,7 @@ KEYS = (
 """All keys. Each reads its value after the keys above it."""
 
 
-_SETTLED = tuple((key.name, key.settle) for key in KEYS if key.settle is not None)
+_SETTLED = tuple((key, key.settle) for key in KEYS if key.settle is not None)
 _BY_ANSWERS = tuple(key for key in KEYS if key.no_strings or key.only_strings)
 
 
@@ -288,10 +283,9 @@ def read_keys(draft: Draft) -> None:
     """Read all keys: first each by its rule alone, then those that depend on others."""
     for key in KEYS:
         draft.values[key.name] = key.read(draft)
-    for key in _BY_ANSWERS:
-        key.check_strings(draft)
-    for name, settle in _SETTLED:
-        draft.values[name] = settle(draft)
+    unsuitable = {key.name: key.absent for key in _BY_ANSWERS if not key.suits(draft)}
+    for key, settle in _SETTLED:
+        draft.values[key.name] = unsuitable[key.name] if key.name in unsuitable else settle(draft)
 
 
 def dump(query: "Query") -> dict[str, Any]:

@@ -10,8 +10,6 @@ from oracles.errors import ParameterError
 from oracles.mechanisms import (
     EACH,
     NEWEST,
-    NUMBER_ORACLES,
-    ORACLES,
     TABLE,
     WITH_TABLE,
     automatic,
@@ -26,10 +24,11 @@ from oracles.multi.attributes import Multi
 from oracles.query.domain import Domain
 from oracles.query.draft import Draft
 from oracles.query.lifetime import Make, times
+from oracles.query.oracle_names import AUTO, CHOICES, name_for, only_name
 from oracles.query.settings import Place, Rule, choice, number, table, whole
 from oracles.query.strings import ORACLES_OF_CELLS
 
-_ORACLE = choice(*ORACLES, *NUMBER_ORACLES, "auto")
+_ORACLE = choice(*CHOICES)
 _POINTS = whole(f"a whole number from 1 to {MOST}", 1, MOST)
 _TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
 _EACH = Rule(
@@ -85,28 +84,29 @@ def read_oracle(draft: Draft) -> Selection:
     with _refusals(draft.at(fault)):
         oracle = make()
 
-    encoders = oracle.encoders if isinstance(oracle, Multi) else (oracle,)
-    _check_table(draft, encoders)
-    if not isinstance(oracle, Multi):
-        return Selection(_hashed(draft, oracle), (oracle.name,), encoders, make)
-    return Selection(oracle, oracle.names, encoders, make)
+    if isinstance(oracle, Multi):
+        selection = Selection(oracle, oracle.names, oracle.encoders, make)
+    else:
+        selection = Selection(_hashed(draft, oracle), (oracle.name,), (oracle,), make)
+    _check_table(draft, selection.encoders)
+    return selection
 
 
 def open_keys(draft: Draft) -> frozenset[str]:
     """Return the keys that decide about reports and that the file leaves open."""
     keys = {key for key in ("noise", "table") if key not in draft}
-    if "domain" in draft and draft.table.get("oracle", "auto") == "auto":
+    if "domain" in draft and draft.table.get("oracle", AUTO) == AUTO:
         keys |= {"oracle", "buckets"}
     return frozenset(keys)
 
 
 def _one_maker(draft: Draft) -> Make:
     """Return the function that makes the oracle of the one answer."""
-    name = _name_for(draft["domain"], draft.read("oracle", _ORACLE, "auto"), draft.at("oracle"))
+    name = name_for(draft["domain"], draft.read("oracle", _ORACLE, AUTO), draft.at("oracle"))
     epsilon = draft["epsilon"]
     budget = draft["budget"]
     is_each = draft["noise"] == EACH or (draft["noise"] is None and draft.edition == 1)
-    if name == "auto" and draft["answers"] == "life" and is_each and times(budget, epsilon) < 2:
+    if name == AUTO and draft["answers"] == "life" and is_each and times(budget, epsilon) < 2:
         raise draft.error(
             "answers",
             f'"life" charges at least 2 epsilon = {2 * epsilon:g}, above the budget of {budget:g}; '
@@ -117,7 +117,7 @@ def _one_maker(draft: Draft) -> Make:
 
 def _one(draft: Draft, oracle: str, buckets: int | None, epsilon: float) -> Oracle:
     """Return the oracle of one answer."""
-    if oracle == "auto" and buckets is None:
+    if oracle == AUTO and buckets is None:
         return _automatic(draft, epsilon)
 
     make = partial(_oracle, oracle, epsilon=epsilon, size=draft["domain"].size, buckets=buckets)
@@ -152,7 +152,7 @@ def _several_maker(draft: Draft) -> Make:
     # A definition in a topic names the oracle that "adaptive" chose when it was written.
     names = draft.read("oracle", _EACH if draft.folder is None else _TEXT, ADAPTIVE)
     domains = list(draft["attributes"].values())
-    if any(domain.scale is not None for domain in domains):
+    if any(map(only_name, domains)):
         names = _names_for(domains, names, draft)
     return partial(
         multi,
@@ -173,27 +173,14 @@ def _resolved_noise(draft: Draft) -> str:
     return draft["noise"] or by_default
 
 
-def _name_for(domain: Domain, name: str, place: Place) -> str:
-    """Return the oracle of a domain. Numbers have one that values do not have."""
-    (of_numbers,) = NUMBER_ORACLES
-    if domain.scale is not None and name not in (of_numbers, "auto"):
-        raise place.error(f'must be "{of_numbers}" or "auto" for numbers, got {name!r}')
-    if domain.discovery is not None and name not in (*ORACLES_OF_CELLS, "auto"):
-        raise place.error(f'must be one of {", ".join(ORACLES_OF_CELLS)} or "auto" for unknown strings, got {name!r}')
-    if domain.scale is None and name == of_numbers:
-        raise place.error(f'"{of_numbers}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle')
-    return name if domain.scale is None else of_numbers
-
-
 def _names_for(domains: list[Domain], names: str | list[str], draft: Draft) -> list[str]:
-    """Return the oracle of each attribute, if some are numbers."""
+    """Return the oracle of each attribute, if some have no choice."""
     if draft["solution"] == "rsfd":
         raise draft.error("solution", 'must be "smp" or "spl" if an attribute is a number, got "rsfd"')
     names = [names] * len(domains) if isinstance(names, str) else names
     if len(names) != len(domains):
         raise draft.error("oracle", f"must name one oracle, or one for each of {len(domains)} attributes")
-    (of_numbers,) = NUMBER_ORACLES
-    return [of_numbers if domain.scale is not None else name for domain, name in zip(domains, names, strict=True)]
+    return [only_name(domain) or name for domain, name in zip(domains, names, strict=True)]
 
 
 def _check_table(draft: Draft, encoders: Sequence[Oracle]) -> None:
