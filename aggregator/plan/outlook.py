@@ -15,14 +15,17 @@ def audiences(query: Query, clients: int) -> list[Audience]:
     oracle = query.oracle
     encoder = query.only_oracle
     if encoder is not None or isinstance(oracle, Oracle):
-        return [Audience(query, query.name, view, encoder, clients) for view in query.attribute_oracles]
+        return [
+            Audience(query, query.name, domain, view, encoder, clients)
+            for domain, view in zip(query.domains, query.attribute_oracles, strict=True)
+        ]
 
     # A client of rsfd hides which attribute it answers, so none of its encoders answers for one attribute.
     encoders = [None] * len(oracle.encoders) if query.solution == "rsfd" else oracle.encoders
     labels = [f"{query.name}.{attribute.name}" for attribute in query.attributes]
     return [
-        Audience(query, name, view, encoder, clients)
-        for name, view, encoder in zip(labels, oracle.attributes, encoders, strict=True)
+        Audience(query, name, domain, view, encoder, clients)
+        for name, domain, view, encoder in zip(labels, query.domains, oracle.attributes, encoders, strict=True)
     ]
 
 

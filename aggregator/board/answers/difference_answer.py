@@ -17,6 +17,7 @@ from aggregator.board.store.store import Store, Windows
 from aggregator.records.differences import DifferenceRow, differences
 from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest
+from oracles.query.domain import NUMBERS, VALUES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +71,7 @@ class DifferenceAnswer(TableAnswer):
         before, after = (_groups if are_groups else _windows)(store, parameters, name)
 
         definition = after.definition
-        lookup.check_listed(definition)
+        lookup.check_kind(definition, VALUES, NUMBERS)
         family_error = family_error or definition.query.family_error
         names = kind_of(definition).compare(after, names)
         result = differences(

@@ -14,7 +14,15 @@ from hubbub.http.problem import Problem
 from hubbub.texts import few
 from oracles.consistency import UNBIASED
 from oracles.query import Query
+from oracles.query.domain import NAMES, NUMBERS, VALUES
 from oracles.query.settings import Threshold
+
+_REFUSALS = {
+    VALUES: "the answers of query {} are values, and not numbers; ask for its estimate or a set",
+    NUMBERS: "the answers of query {} are numbers; ask for its quantiles, a range or its cdf",
+    NAMES: "query {} has no list of values; ask its estimate for any string with value=",
+}
+"""The messages about requests that do not suit a kind of answers. The braces stand for the query."""
 
 
 def unknown(store: Store, name: str) -> Problem:
@@ -75,28 +83,18 @@ def view_of(windows: Windows, parameters: Parameters, subject: Definition) -> Vi
     return View(record, part, subject, since, reason, maps)
 
 
-def value_view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
-    """Return one attribute of one window, whose answers are listed values."""
+def kind_view(store: Store, parameters: Parameters, name: str, kind: str) -> tuple[Series, View]:
+    """Return one attribute of one window, whose answers are of this kind."""
     series, subject = view(store, parameters, name)
-    check_listed(subject.definition)
-    if subject.definition.has_numbers:
-        raise bad(f"the answers of query {name} are numbers; ask for its quantiles, a range or its cdf")
+    check_kind(subject.definition, kind)
     return series, subject
 
 
-def number_view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
-    """Return one attribute of one window, whose answers are numbers."""
-    series, subject = view(store, parameters, name)
-    check_listed(subject.definition)
-    if not subject.definition.has_numbers:
-        raise bad(f"the answers of query {name} are values, and not numbers; ask for its estimate or a set")
-    return series, subject
-
-
-def check_listed(definition: Definition) -> None:
-    """Raise a Problem if the answers are strings that nobody listed."""
-    if definition.has_strings:
-        raise bad(f"query {definition.query.name} has no list of values; ask its estimate for any string with value=")
+def check_kind(definition: Definition, *kinds: str) -> None:
+    """Raise a Problem, with a request that works, unless the answers are of one of these kinds."""
+    kind = definition.domain.kind
+    if kind not in kinds:
+        raise bad(_REFUSALS[kind].format(definition.query.name))
 
 
 def check_answer(definition: Definition, name: str) -> None:

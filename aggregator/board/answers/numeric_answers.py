@@ -25,6 +25,7 @@ from aggregator.records.number_answers import NumberAnswers
 from hubbub.http.schema import json_name, schema
 from oracles.consistency import UNBIASED
 from oracles.numbers import Scale
+from oracles.query.domain import NUMBERS
 from oracles.query.settings import quantile_name
 
 _NO_RANGE = dict.fromkeys(("share", "stderr", "low", "high"))
@@ -42,7 +43,7 @@ class Quantiles(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, view = lookup.number_view(store, parameters, name)
+        series, view = lookup.kind_view(store, parameters, name, NUMBERS)
         definition = view.definition
         true = rows.true_shares(series, view)
         record = answers(view)
@@ -84,7 +85,7 @@ class RangeShares(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, view = lookup.number_view(store, parameters, name)
+        series, view = lookup.kind_view(store, parameters, name, NUMBERS)
         definition = view.definition
         true = rows.true_shares(series, view)
         record = answers(view)
@@ -144,7 +145,7 @@ class CumulativeShares(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, view = lookup.number_view(store, parameters, name)
+        series, view = lookup.kind_view(store, parameters, name, NUMBERS)
         numbers = answers(view).numbers
         true = rows.true_shares(series, view)
 

@@ -18,7 +18,6 @@ from aggregator.records.subject import Subject, subjects
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Estimate
 from oracles.heavy import Evidence, Hitters, bounds
-from oracles.multi.attributes import Multi
 from oracles.numbers import Scale
 from oracles.query import Query
 from oracles.query.domain import Domain
@@ -47,16 +46,6 @@ class Definition:
     @property
     def subject(self) -> Subject:
         return subjects(self.query)[self.attribute]
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether the answers are numbers."""
-        return self.domain.scale is not None
-
-    @property
-    def has_strings(self) -> bool:
-        """Whether the answers are strings that nobody listed."""
-        return self.domain.discovery is not None
 
     @property
     def scale(self) -> Scale:
@@ -92,8 +81,8 @@ class View:
 
     @property
     def threshold(self) -> float | None:
-        """Return the share above which a value is listed, or None without reports, and for unknown strings."""
-        if not self.part.n_independent or self.definition.has_strings:
+        """Return the share above which a value is listed, or None without reports."""
+        if not self.part.n_independent:
             return None
         # The threshold depends on the errors alone, so a large domain needs no memory for shares.
         empty = np.broadcast_to(np.float64(np.nan), self.definition.domain.size)
@@ -148,16 +137,11 @@ class View:
         return sets[name]
 
     def _estimate(self, shares: Floats) -> Estimate:
-        oracle = self.definition.query.oracle
-        is_sample = isinstance(oracle, Multi) and oracle.solution == "smp"
+        query = self.definition.query
+        oracle = query.attribute_oracles[self.definition.attribute]
         population = MANY if self.record.n_independent is None else self.record.n_independent
-        return Estimate(
-            shares,
-            self.part.n,
-            oracle.attributes[self.definition.attribute] if isinstance(oracle, Multi) else oracle,
-            self.part.n_independent,
-            population if is_sample else None,
-        )
+        is_sample = query.solution == "smp"
+        return Estimate(shares, self.part.n, oracle, self.part.n_independent, population if is_sample else None)
 
     def _spread(self, shares: Floats) -> Floats:
         """Return the published shares at their positions in the domain, with NaN elsewhere."""

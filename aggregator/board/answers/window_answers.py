@@ -32,6 +32,7 @@ from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
+from oracles.query.domain import VALUES
 
 __all__ = [
     "HeavyHitters",
@@ -144,7 +145,7 @@ class SetShares(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        series, view = lookup.value_view(store, parameters, name)
+        series, view = lookup.kind_view(store, parameters, name, VALUES)
         method = lookup.method(view.part, parameters, consistent=True)
         values = parameters.values()
         set_name = parameters.text("name")
@@ -191,7 +192,7 @@ class HeavyHitters(WindowAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        _, view = lookup.value_view(store, parameters, name)
+        _, view = lookup.kind_view(store, parameters, name, VALUES)
         method = lookup.method(view.part, parameters)
         query = view.definition.query
         threshold = lookup.threshold(parameters, query)

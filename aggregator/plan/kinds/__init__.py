@@ -5,7 +5,7 @@ from typing import Protocol
 
 from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.kinds.audience import Audience
-from oracles.mechanisms.haar import Haar
+from oracles.query.domain import NAMES, NUMBERS, VALUES
 
 
 class Predictions(Protocol):
@@ -24,11 +24,9 @@ class Predictions(Protocol):
         """Yield the rows of a table of ways to answer, or none."""
 
 
-KINDS: dict[str, Predictions] = {"values": values, "numbers": numbers, "names": names}
+KINDS: dict[str, Predictions] = {VALUES: values, NUMBERS: numbers, NAMES: names}
 
 
 def kind_of(subject: Audience) -> Predictions:
     """Return the kind of an answer."""
-    if subject.query.strings is not None:
-        return KINDS["names"]
-    return KINDS["numbers" if isinstance(subject.encoder, Haar) else "values"]
+    return KINDS[subject.domain.kind]

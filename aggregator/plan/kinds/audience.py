@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from oracles.estimate import Pure
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
+from oracles.query.domain import Domain
 
 _SPANS = {86_400: "a day", 3600: "an hour", 60: "a minute"}
 
@@ -15,6 +16,7 @@ class Audience:
 
     query: Query
     name: str
+    domain: Domain
     view: Pure
     encoder: Oracle | None
     """Oracle of the clients. None for rsfd, whose clients hide which attribute they answer."""

@@ -17,6 +17,7 @@ from aggregator.publishing.kinds.attribute import AttributeChanges, CountedAttri
 from aggregator.records.findings import AnyFindings, GroupTotal, WindowFindings
 from aggregator.records.subject import Subject
 from oracles.query import Query
+from oracles.query.domain import NAMES, NUMBERS, VALUES
 
 
 class PublishedKind(Protocol):
@@ -31,9 +32,9 @@ class PublishedKind(Protocol):
     def metrics(self, query: Query, findings: Any) -> FinalMetrics: ...
 
 
+KINDS: dict[str, PublishedKind] = {VALUES: values, NUMBERS: numbers, NAMES: names}
+
+
 def kind_of(subject: Subject) -> PublishedKind:
     """Return the kind of the answers of a subject."""
-    domain = subject.domain
-    if domain.discovery is not None:
-        return names
-    return values if domain.scale is None else numbers
+    return KINDS[subject.domain.kind]

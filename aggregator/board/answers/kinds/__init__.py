@@ -10,6 +10,7 @@ from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.record import Record
+from oracles.query.domain import NAMES, NUMBERS, VALUES
 
 
 class Kind(Protocol):
@@ -39,11 +40,9 @@ class Kind(Protocol):
         """Return the members of the overview about the first answer of a window."""
 
 
-KINDS: dict[str, Kind] = {"values": values, "numbers": numbers, "names": names}
+KINDS: dict[str, Kind] = {VALUES: values, NUMBERS: numbers, NAMES: names}
 
 
 def kind_of(definition: Definition) -> Kind:
     """Return the kind of an attribute's answers."""
-    if definition.has_strings:
-        return KINDS["names"]
-    return KINDS["numbers" if definition.has_numbers else "values"]
+    return KINDS[definition.domain.kind]
