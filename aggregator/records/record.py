@@ -215,9 +215,16 @@ class Record:
         return self.threshold is not None and self.threshold.kind == "significance"
 
     @property
+    def kind(self) -> str:
+        """The kind of the answers. A withheld record of names cannot be told from one of values."""
+        if self.oracle.name in NUMBER_ORACLES:
+            return NUMBERS
+        return VALUES if self.discover_json == b"null" else NAMES
+
+    @property
     def has_numbers(self) -> bool:
         """Whether the answers are numbers."""
-        return self.oracle.name in NUMBER_ORACLES
+        return self.kind == NUMBERS
 
     @property
     def memory(self) -> int:
