@@ -77,7 +77,7 @@ def _make():
     (package,) = json.loads(run("npm", "pack", "--json"))
     (FOLDER / package["filename"]).rename(PACKAGE)
     for name, module in (("vectors.ts", VECTORS), ("device.ts", DEVICE)):
-        bundle(FOLDER / "test" / name, module, "--define:FOR_PAGES=false")
+        bundle(FOLDER / "test" / name, module)
 
 
 def bundle(source, target, *options):

@@ -1,19 +1,16 @@
 /** The answers of one person to one query: charged first, then perturbed with the device key. */
 
+import { openStore } from "#store";
 import { definitionOf, hex, Query, unhex, type Answer, type Pinned } from "./definition.js";
 import { DeliveryError, HubbubError, NotAllowed } from "./errors.js";
 import { rounded } from "./exact.js";
-import { openFile, openMemory } from "./file.js";
 import { Gateway, type Token } from "./gateway.js";
-import { openDatabase } from "./indexed_db.js";
 import * as ledger from "./ledger.js";
+import { openMemory } from "./memory.js";
 import { Queue } from "./queue.js";
 import { frameOf, reportOf } from "./report.js";
 import { Keyed } from "./source.js";
 import { FRESH, type State, type Store } from "./state.js";
-
-/** Whether this is the build for pages, which has no store in a file. build.mjs replaces it. */
-declare const FOR_PAGES: boolean;
 
 export interface Options {
   /** Address of the gateway, https://HOST. */
@@ -122,8 +119,7 @@ export class Client {
   async #opened(): Promise<[Store, Queue]> {
     const { key } = this.#options;
     const memory = this.#storeName === ":memory:";
-    const open = FOR_PAGES || typeof indexedDB !== "undefined" ? openDatabase : openFile;
-    const store = memory ? openMemory(key) : await open(this.#storeName, key);
+    const store = memory ? openMemory(key) : await openStore(this.#storeName, key);
     const queue = new Queue(store, this.#gateway, (reason) => {
       if (reason === "stale_digest" || reason === "unknown_query") this.#loaded = undefined;
     });

@@ -1,62 +1,39 @@
-/** A store in a file of Node, with its key beside it, and a store in memory. */
+/** A store in a file of Node, with its key beside it. Bundlers for browsers do not load this module. */
 
+import * as files from "node:fs";
 import { StoreError } from "./errors.js";
 import { bound, newKey, refuseHalf, type State, type Store } from "./state.js";
-
-type Files = typeof import("node:fs");
 
 const PATIENCE = 30_000;
 const PAUSE = 5;
 
-/** Load a module of Node so that bundlers for browsers do not see it. */
-async function builtin<T>(name: string): Promise<T> {
-  return process.getBuiltinModule?.(name) ?? (await import(/* webpackIgnore: true */ /* @vite-ignore */ name));
-}
-
-export async function openFile(path: string, given?: Uint8Array): Promise<Store> {
-  const files = await builtin<Files>("node:fs");
+export async function openStore(path: string, given?: Uint8Array): Promise<Store> {
   const keyPath = `${path}.key`;
   let key!: Uint8Array;
-  await guarded(files, path, () => {
-    const state = read(files, path);
+  await guarded(path, () => {
+    const state = read(path);
     const stored = files.existsSync(keyPath);
     refuseHalf(state, stored, !!given, path);
     key = given ?? (stored ? new Uint8Array(files.readFileSync(keyPath)) : newKey());
     const opened = bound(state, key, path);
-    if (!given && !stored) write(files, keyPath, key);
-    write(files, path, JSON.stringify(opened));
+    if (!given && !stored) write(keyPath, key);
+    write(path, JSON.stringify(opened));
   });
   return {
     key,
     update: (change) =>
-      guarded(files, path, () => {
-        const state = read(files, path);
+      guarded(path, () => {
+        const state = read(path);
         if (!state) throw new StoreError(`Store ${path} is missing. Restore it.`);
         const result = change(state);
-        write(files, path, JSON.stringify(state));
+        write(path, JSON.stringify(state));
         return result;
       }),
     close: () => {},
   };
 }
 
-/** Return a store that ends with its client. */
-export function openMemory(given?: Uint8Array): Store {
-  const key = given ?? newKey();
-  let text = JSON.stringify(bound(undefined, key, "in memory"));
-  return {
-    key,
-    async update(change) {
-      const state = JSON.parse(text) as State;
-      const result = change(state);
-      text = JSON.stringify(state);
-      return result;
-    },
-    close: () => {},
-  };
-}
-
-function read(files: Files, path: string): State | undefined {
+function read(path: string): State | undefined {
   if (!files.existsSync(path)) return undefined;
   try {
     return JSON.parse(files.readFileSync(path, "utf8")) as State;
@@ -66,7 +43,7 @@ function read(files: Files, path: string): State | undefined {
 }
 
 /** Write a file that is whole at any time: a draft gets the name when all bytes are on disk. */
-function write(files: Files, path: string, data: string | Uint8Array): void {
+function write(path: string, data: string | Uint8Array): void {
   const draft = `${path}.new`;
   const file = files.openSync(draft, "w", 0o600);
   try {
@@ -79,7 +56,7 @@ function write(files: Files, path: string, data: string | Uint8Array): void {
 }
 
 /** Act while no other process does. The lock is a file with the number of its process. */
-async function guarded<T>(files: Files, path: string, act: () => T): Promise<T> {
+async function guarded<T>(path: string, act: () => T): Promise<T> {
   const lock = `${path}.lock`;
   const patience = Date.now() + PATIENCE;
   for (;;) {
@@ -89,7 +66,7 @@ async function guarded<T>(files: Files, path: string, act: () => T): Promise<T> 
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw failure(path, error);
       if (Date.now() > patience) throw new StoreError(`Store ${path} is in use: ${lock} exists.`);
-      if (ended(files, lock)) clear(files, lock);
+      if (ended(lock)) clear(lock);
       else await new Promise((resolve) => setTimeout(resolve, PAUSE));
     }
   }
@@ -106,19 +83,19 @@ async function guarded<T>(files: Files, path: string, act: () => T): Promise<T> 
  * Remove the lock of a process that has ended. Only one process at a time does it. Otherwise the second one would remove
  * the new lock of the first one.
  */
-function clear(files: Files, lock: string): void {
+function clear(lock: string): void {
   const broom = `${lock}.ended`;
   try {
     files.writeFileSync(broom, "", { flag: "wx" });
   } catch {
     return;
   }
-  if (ended(files, lock)) files.rmSync(lock, { force: true });
+  if (ended(lock)) files.rmSync(lock, { force: true });
   files.rmSync(broom, { force: true });
 }
 
 /** Whether the process of a lock has ended. */
-function ended(files: Files, lock: string): boolean {
+function ended(lock: string): boolean {
   try {
     const owner = Number(files.readFileSync(lock, "utf8"));
     if (!owner) return false;

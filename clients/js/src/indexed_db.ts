@@ -5,7 +5,7 @@ import { bound, newKey, refuseHalf, type State, type Store } from "./state.js";
 
 const TABLE = "device";
 
-export async function openDatabase(name: string, given?: Uint8Array): Promise<Store> {
+export async function openStore(name: string, given?: Uint8Array): Promise<Store> {
   // The browser may refuse. Then it deletes the store if the disk gets full.
   void navigator.storage?.persist?.();
   const database = await connected(name);
