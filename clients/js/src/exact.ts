@@ -21,6 +21,40 @@ export function rounded(amount: bigint, up: boolean): number {
   return Number(top + rest) * 2 ** (shift - LEAST);
 }
 
+/** Return the float nearest to an amount. */
+export function nearest(amount: bigint): number {
+  const shift = Math.max(0, bitLength(amount) - 64);
+  const top = amount >> BigInt(shift);
+  // A bit below all others decides ties, as the bits that were cut off would.
+  const rest = top << BigInt(shift) < amount ? 1n : 0n;
+  return Number(top | rest) * 2 ** (shift - LEAST);
+}
+
+const DIGITS = 12;
+
+/** Return an amount as a decimal text, rounded up to 12 digits. */
+export function decimal(amount: bigint): string {
+  let digits: bigint;
+  // One more place than the first digit allows: the loop finds the right one.
+  let places = DIGITS + 1 - Math.floor((bitLength(amount) - LEAST - 1) * Math.log10(2));
+  do {
+    places--;
+    digits = up(amount * ten(places), ten(-places) << BigInt(LEAST));
+  } while (digits > ten(DIGITS));
+  if (places <= 0) return String(digits * ten(-places));
+  const text = String(digits).padStart(places + 1, "0");
+  return `${text.slice(0, -places)}.${text.slice(-places)}`.replace(/\.?0*$/, "");
+}
+
+/** Return the amount of a decimal text. */
+export function fromDecimal(text: string): bigint {
+  const [whole, part = ""] = text.split(".");
+  return up(BigInt(whole + part) << BigInt(LEAST), ten(part.length));
+}
+
+const ten = (power: number) => 10n ** BigInt(Math.max(0, power));
+const up = (numerator: bigint, denominator: bigint) => (numerator + denominator - 1n) / denominator;
+
 export function bitLength(integer: bigint): number {
   return integer ? integer.toString(2).length : 0;
 }

@@ -1,12 +1,28 @@
 /** The rules of charges, rounds and periods, as docs/clients.md states them. */
 
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
 import { amountOf, type Charge, type Query } from "./definition.js";
 import { BudgetSpent, NotYet } from "./errors.js";
-import { exact, rounded } from "./exact.js";
-import { bytesOf, joined } from "./source.js";
+import { exact, nearest, rounded } from "./exact.js";
+import type { Limits } from "./limits.js";
+import { own } from "./records.js";
+import { bytesOf, hmac, joined } from "./source.js";
 import { FRESH, STABLE, type ChargeRow, type State } from "./state.js";
+
+/** How the next answer is charged. */
+export interface Decision {
+  /** The round of the answer. */
+  round: number;
+  /** The part of the charge that is not booked yet. It may be of no times. */
+  unpaid: Charge;
+  /** The device time. */
+  time: number;
+  /** Why a limit does not allow the answer. */
+  refusal?: string;
+  /** Whether `maxEpsilon` does not allow a new round. */
+  exceeds?: boolean;
+  /** Whether the answer stays in the last round, because the new one does not fit. */
+  lengthened?: boolean;
+}
 
 /** Part of a limit that rounding may exceed: 0.3 is three times 0.1. */
 const SLACK = 10n ** 12n;
@@ -14,7 +30,7 @@ const SLACK = 10n ** 12n;
 /** Refuse a second answer in a period, and an answer in an earlier period. */
 export function checkPeriod(state: State, query: Query, now: number, key: Uint8Array): void {
   const { name, period } = query.definition;
-  const last = state.last[name];
+  const last = own(state.last, name);
   if (last === undefined || Math.floor(now / period) > Math.floor(last / period)) return;
   const due = dueTime(state, query, now, key);
   throw new NotYet(`Query ${name} can be answered again in ${Math.round(due - now)} s.`, due);
@@ -23,11 +39,11 @@ export function checkPeriod(state: State, query: Query, now: number, key: Uint8A
 /** Return a time in the next open period. The key spreads the times of devices over the period. */
 export function dueTime(state: State, query: Query, now: number, key: Uint8Array): number {
   const { name, period } = query.definition;
-  const last = state.last[name];
+  const last = own(state.last, name);
   const next = last === undefined ? 0 : Math.floor(last / period) + 1;
   const index = Math.max(Math.floor(now / period), next);
   const text = joined([new TextEncoder().encode("due"), query.digest, bytesOf(BigInt(index), 8)]);
-  const place = hmac(sha256, key, text).subarray(0, 6).reduceRight((sum, byte) => sum * 256 + byte, 0) / 2 ** 48;
+  const place = hmac(key, text).subarray(0, 6).reduceRight((sum, byte) => sum * 256 + byte, 0) / 2 ** 48;
   return index * period + period * place;
 }
 
@@ -37,62 +53,123 @@ export function roundOf(state: State, query: Query, now: number): number {
   return Math.max(renew ? Math.floor(now / renew) * renew : 0, state.rounds[digest] ?? 0);
 }
 
-/** Charge the next answer if it costs anything, or refuse it if a limit does not allow that. */
-export function charge(state: State, query: Query, round: number, maxEpsilon: number): void {
-  const { name, digest, budget } = query.definition;
-  const due = unpaid(state, query, round);
-  if (!due.times) return;
-  for (const [spent, limit, title] of [
-    [roundCharge(state, query, round), budget, `The budget of ${name}`],
-    [deviceCharge(state, query, round), maxEpsilon, "maxEpsilon of this device"],
-  ] as const) {
-    if ((spent + amountOf(due)) * SLACK > exact(limit) * (SLACK + 1n)) {
-      const cost = `${rounded(spent, true)} is spent, and the answer costs ${rounded(amountOf(due), true)}`;
-      throw new BudgetSpent(`${title} is ${limit}: ${cost}.`);
+/** Decide how the next answer is charged. A charge counts until `per` has passed since the last use of its noise. */
+export function decide(state: State, query: Query, now: number, limits: Limits): Decision {
+  const { name, digest, answers, budget } = query.definition;
+  const time = Math.max(now, state.newest);
+  const counts = (row: ChargeRow) => row.used > time - limits.per;
+  const round = roundOf(state, query, now);
+  const noise = rowsOf(state, query, round);
+  const booked = sum(noise);
+  const decision: Decision = { round, time, unpaid: unpaidOf(query, booked) };
+  const isActive = noise.some(counts);
+  const due = amountOf(decision.unpaid);
+  if (isActive && !due) return decision;
+
+  const spent = roundCharge(state, digest, round);
+  const refusal = due && refusalOf(`The budget of ${name}`, budget, spent, due);
+  if (refusal) return { ...decision, refusal };
+
+  // Noise that has expired comes back with all that it has booked.
+  const excess = refusalOf("maxEpsilon of this device", limits.maxEpsilon, sum(state.charges.filter(counts)), isActive ? due : due + booked);
+  if (!excess) return decision;
+  const last = state.rounds[digest] ?? round;
+  const lastNoise = rowsOf(state, query, last);
+  if (answers === "life" && lastNoise.some(counts) && sum(lastNoise) >= amountOf(query.charge)) {
+    return { ...decision, round: last, unpaid: { ...query.charge, times: 0 }, exceeds: true, lengthened: true };
+  }
+  return { ...decision, refusal: excess, exceeds: true };
+}
+
+/** Book the charge and the use of an answer, or refuse it. Return the round of its noise. */
+export function charge(state: State, query: Query, now: number, limits: Limits): number {
+  const { name, digest, renew } = query.definition;
+  const { round, unpaid, time, refusal, exceeds } = decide(state, query, now, limits);
+  if (exceeds && renew) warn(name, limits);
+  if (refusal) throw new BudgetSpent(refusal);
+  if (unpaid.times) {
+    const mode = modeOf(query);
+    const number = mode === FRESH ? (state.given[digest] ?? 0) : 0;
+    state.charges.push({ name, digest, round, mode, number, ...unpaid, used: time });
+  }
+  for (const row of rowsOf(state, query, round)) row.used = time;
+  state.rounds[digest] = round;
+  state.newest = time;
+  joinOld(state, digest, limits);
+  return round;
+}
+
+/** Join the charges of a digest that no later answer can use. Their sum and their newest use stay. */
+function joinOld(state: State, digest: string, { per }: Limits): void {
+  const isPast = (row: ChargeRow) => row.round < state.rounds[digest]!;
+  // A round never returns, and a draw below the next number is answered. What counts now expires by its own use.
+  const isOld = (row: ChargeRow) =>
+    row.digest === digest &&
+    (row.used <= state.newest - per || per === Infinity) &&
+    (row.mode === STABLE ? isPast(row) : row.number + row.times <= (state.given[digest] ?? 0));
+  const kept: ChargeRow[] = [];
+  for (const row of state.charges) {
+    const isLike = (other: ChargeRow) =>
+      isOld(other) &&
+      isPast(other) === isPast(row) &&
+      other.name === row.name &&
+      other.mode === row.mode &&
+      other.epsilon === row.epsilon;
+    const first = isOld(row) && kept.find(isLike);
+    if (!first) kept.push(row);
+    else {
+      first.times += row.times;
+      first.round = Math.max(first.round, row.round);
+      first.used = Math.max(first.used, row.used);
     }
   }
-  const mode = modeOf(query);
-  const row = state.charges.find(
-    (each) => each.digest === digest && each.round === round && each.mode === mode && each.epsilon === due.epsilon,
-  );
-  if (row) row.times += due.times;
-  else state.charges.push({ name, digest, round, mode, ...due });
+  state.charges = kept;
 }
 
 export function modeOf(query: Query): number {
   return query.definition.answers === "fresh" ? FRESH : STABLE;
 }
 
-/** Return the charge of the next answer. A charge without an answer pays for it. */
-function unpaid(state: State, query: Query, round: number): Charge {
+/** Return the charges of the noise of an answer in a round. */
+function rowsOf(state: State, query: Query, round: number): ChargeRow[] {
   const { digest } = query.definition;
+  const given = state.given[digest] ?? 0;
   const mode = modeOf(query);
-  const own = state.charges.filter((row) => row.digest === digest && row.mode === mode);
-  const { epsilon } = query.charge;
-  if (mode === FRESH) {
-    const times = own.reduce((sum, row) => sum + row.times, 0);
-    return { epsilon, times: Number(times <= (state.given[digest] ?? 0)) };
-  }
-  const rest = amountOf(query.charge) - sum(own.filter((row) => row.round === round));
+  const isOwn = (row: ChargeRow) => (mode === STABLE ? row.round === round : row.number <= given && given < row.number + row.times);
+  return state.charges.filter((row) => row.digest === digest && row.mode === mode && isOwn(row));
+}
+
+/** Return the part of an answer's charge that its noise has not booked. */
+function unpaidOf(query: Query, booked: bigint): Charge {
+  const { epsilon, times } = query.charge;
+  if (modeOf(query) === FRESH) return { epsilon, times: Number(!booked) };
+  const rest = exact(epsilon) * BigInt(times) - booked;
   if (rest <= 0n) return { epsilon, times: 0 };
-  const whole = rest % exact(epsilon) === 0n;
-  return whole ? { epsilon, times: Number(rest / exact(epsilon)) } : { epsilon: rounded(rest, true), times: 1 };
+  const isWhole = rest % exact(epsilon) === 0n;
+  return isWhole ? { epsilon, times: Number(rest / exact(epsilon)) } : { epsilon: rounded(rest, true), times: 1 };
+}
+
+/** Return why a limit does not allow an answer, or nothing if it does. */
+function refusalOf(title: string, limit: number, spent: bigint, due: bigint): string | undefined {
+  if ((spent + due) * SLACK <= exact(limit) * (SLACK + 1n)) return undefined;
+  return `${title} is ${limit}: ${nearest(spent)} is spent, and the answer costs ${nearest(due)}.`;
 }
 
 /** Return the charge of a definition in a round. */
-export function roundCharge(state: State, query: Query, round: number): bigint {
-  return sum(state.charges.filter((row) => row.digest === query.definition.digest && row.round === round));
+export function roundCharge(state: State, digest: string, round: number): bigint {
+  return sum(state.charges.filter((row) => row.digest === digest && row.round === round));
 }
 
-/** Return the sum that `maxEpsilon` limits: present rounds, and all charges of queries without renew. */
-export function deviceCharge(state: State, query: Query, round: number): bigint {
-  const present = (row: ChargeRow) =>
-    row.digest === query.definition.digest
-      ? round
-      : Math.max(...state.charges.filter((each) => each.digest === row.digest).map((each) => each.round));
-  return sum(state.charges.filter((row) => !row.round || row.round === present(row)));
-}
-
-function sum(rows: ChargeRow[]): bigint {
+export function sum(rows: ChargeRow[]): bigint {
   return rows.reduce((total, row) => total + amountOf(row), 0n);
+}
+
+const warned = new Set<string>();
+
+/** Warn once of a query whose rounds do not fit. */
+function warn(name: string, { maxEpsilon, per }: Limits): void {
+  if (warned.has(name)) return;
+  warned.add(name);
+  const advice = per < Infinity ? "Pass a larger maxEpsilon." : "Without `per` no charge expires. Pass `per`, for example \"30d\".";
+  console.warn(`hubbub: a new round of query ${name} does not fit maxEpsilon ${maxEpsilon}. ${advice}`);
 }

@@ -1,6 +1,5 @@
 /** Sources of random integers, in the order of docs/wire-format.md. */
 
-import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bitLength } from "./exact.js";
 
@@ -102,12 +101,18 @@ export class Keyed extends Source {
   take(count: number): Uint8Array {
     while (this.#rest.length < count) {
       new DataView(this.#fields.buffer).setUint32(this.#fields.length - 4, this.#block++, true);
-      this.#rest = joined([this.#rest, hmac(sha256, this.#key, this.#fields)]);
+      this.#rest = joined([this.#rest, hmac(this.#key, this.#fields)]);
     }
     const data = this.#rest.slice(0, count);
     this.#rest = this.#rest.slice(count);
     return data;
   }
+}
+
+/** Return HMAC-SHA-256 with a key of at most 64 bytes. */
+export function hmac(key: Uint8Array, text: Uint8Array): Uint8Array {
+  const padded = (byte: number) => Uint8Array.from({ length: 64 }, (_, i) => (key[i] ?? 0) ^ byte);
+  return sha256(joined([padded(0x5c), sha256(joined([padded(0x36), text]))]));
 }
 
 export function joined(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {

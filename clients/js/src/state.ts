@@ -1,22 +1,26 @@
 /** The state of a device: charges, rounds, times and the queue, but never a value. */
 
-import { hmac } from "@noble/hashes/hmac.js";
-import { sha256 } from "@noble/hashes/sha2.js";
-import { hex } from "./definition.js";
 import { StoreError } from "./errors.js";
 import type { Definition } from "./listing.js";
+import { hex, own } from "./records.js";
+import { hmac } from "./source.js";
 
 /** Modes of a charge: for answers life and once, and for answers fresh. */
 export const STABLE = 0;
 export const FRESH = 1;
 
+/** A charge of a noise. In mode STABLE a noise is that of a digest and a round, in mode FRESH that of one draw. */
 export interface ChargeRow {
   name: string;
   digest: string;
   round: number;
   mode: number;
+  /** Number of earlier fresh draws of the digest. A row may hold several draws, one after another. */
+  number: number;
   epsilon: number;
   times: number;
+  /** Device time of the last answer that used the noise. */
+  used: number;
 }
 
 /** A frame on its way, in hex digits, with the key of all its requests. */
@@ -26,9 +30,11 @@ export interface Entry {
 }
 
 export interface State {
-  version: 1;
+  version: 2;
   /** A short hash of the device key. */
   mark: string;
+  /** The newest time of a use or an answer. The device time is never lower. */
+  newest: number;
   charges: ChargeRow[];
   /** Time of the last answer to each query. */
   last: Record<string, number>;
@@ -43,13 +49,6 @@ export interface State {
   definitions: Record<string, Definition>;
 }
 
-export interface Store {
-  readonly key: Uint8Array;
-  /** Change the state in one atomic step that is on disk afterwards. If `change` throws, nothing changes. */
-  update<T>(change: (state: State) => T): Promise<T>;
-  close(): void;
-}
-
 export const KEY_BYTES = 32;
 
 export function newKey(): Uint8Array {
@@ -57,22 +56,35 @@ export function newKey(): Uint8Array {
 }
 
 /** Return the state of a store that is opened with a key, a new one if there is none yet. */
-export function bound(state: State | undefined, key: Uint8Array, name: string): State {
+export function bound(state: State | undefined, key: Uint8Array, name: string, now: number): State {
   if (key.length !== KEY_BYTES) throw new StoreError(`The key of ${name} has ${key.length} bytes, not ${KEY_BYTES}.`);
-  const mark = hex(hmac(sha256, key, new TextEncoder().encode("hubbub: the key of this store")).subarray(0, 8));
+  const mark = hex(hmac(key, new TextEncoder().encode("hubbub: the key of this store")).subarray(0, 8));
   if (!state) {
-    return { version: 1, mark, charges: [], last: {}, rounds: {}, given: {}, once: {}, queue: [], definitions: {} };
+    const empty = { charges: [], last: {}, rounds: {}, given: {}, once: {}, queue: [], definitions: {} };
+    return { version: 2, mark, newest: 0, ...empty };
   }
-  if (state.version > 1) throw new StoreError(`Store ${name} is of version ${state.version}. Update the client.`);
-  if (state.version !== 1 || !Array.isArray(state.charges)) throw new StoreError(`Store ${name} is damaged. Restore it.`);
+  if (state.version > 2) throw new StoreError(`Store ${name} is of version ${state.version}. Update the client.`);
+  if (!(state.version > 0) || !Array.isArray(state.charges)) throw new StoreError(`Store ${name} is damaged. Restore it.`);
   if (state.mark !== mark && state.charges.length) {
     throw new StoreError(`Store ${name} has another key. Use its first key.`);
   }
+  if (state.version < 2) upgrade(state, now);
   return { ...state, mark };
 }
 
-/** Refuse a store of which only the charges or only the key are left. */
-export function refuseHalf(state: unknown, stored: boolean, given: boolean, name: string): void {
-  if (state && !stored && !given) throw new StoreError(`The key of store ${name} is missing. Restore it.`);
-  if (!state && stored) throw new StoreError(`Store ${name} is missing, but its key exists. Restore the store.`);
+/** Upgrade a state of version 1, which had neither the time of a use nor the numbers of fresh draws. */
+function upgrade(state: State, now: number): void {
+  const draws: Record<string, number> = {};
+  for (const row of state.charges) {
+    const { digest, round, mode, times } = row;
+    const later = [state.rounds[digest] ?? 0, ...state.charges.filter((each) => each.digest === digest).map((each) => each.round)];
+    // A round ended at the latest when the next one of its digest began.
+    const next = Math.min(...later.filter((start) => round && start > round));
+    const last = own(state.last, row.name);
+    row.used = last === undefined && next < Infinity ? next : Math.min(last ?? now, next);
+    row.number = mode === FRESH ? (draws[digest] ?? 0) : 0;
+    if (mode === FRESH) draws[digest] = row.number + times;
+  }
+  state.newest = Math.max(0, ...Object.values(state.last), ...state.charges.map((row) => row.used));
+  state.version = 2;
 }

@@ -1,0 +1,20 @@
+/** Bytes as digits, and records whose names come from outside. */
+
+export function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+export function unhex(digits: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(digits.match(/../g)!, (byte) => parseInt(byte, 16));
+}
+
+/** Return the member of a record by a name, which may also be that of a member of all objects. */
+export function own<T>(record: Record<string, T>, name: string): T | undefined {
+  return Object.hasOwn(record, name) ? record[name] : undefined;
+}
+
+/** Set the member of a record by a name. */
+export function put<T>(record: Record<string, T>, name: string, value: T): void {
+  // An assignment to `__proto__` would not make a member.
+  Object.defineProperty(record, name, { value, configurable: true, enumerable: true, writable: true });
+}
