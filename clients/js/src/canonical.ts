@@ -2,6 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import type { Definition } from "./listing.js";
+import { own } from "./records.js";
 
 /** Members that are floats, by the name of their object: Python writes 1.0 where JavaScript writes 1. */
 const FLOATS: Record<string, string[]> = { query: ["epsilon"], domain: ["high", "low"] };
@@ -23,7 +24,7 @@ function canonical(value: unknown, of = ""): string {
   if (Array.isArray(value)) return `[${value.map((each) => canonical(each))}]`;
   if (!(value instanceof Object)) return JSON.stringify(value);
   const text = (name: string, each: unknown) =>
-    typeof each === "number" && FLOATS[of]?.includes(name) ? pythonFloat(each) : canonical(each, name);
+    typeof each === "number" && own(FLOATS, of)?.includes(name) ? pythonFloat(each) : canonical(each, name);
   const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${members.map(([name, each]) => `${JSON.stringify(name)}:${text(name, each)}`)}}`;
 }

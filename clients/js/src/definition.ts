@@ -1,21 +1,17 @@
 /** The definition of a query, as a gateway lists it, checked before a client uses it. */
 
 import { digestOf } from "./canonical.js";
-import { Positions, type Domain, type Value } from "./domain.js";
+import { Positions, type Domain, type Scale, type Value } from "./domain.js";
+import { checkEdges } from "./edges.js";
 import { NotAllowed, ReportError } from "./errors.js";
-import { exact, rounded } from "./exact.js";
+import { exact, nearest, rounded } from "./exact.js";
 import type { Oracle } from "./law.js";
+import { isWhole } from "./limits.js";
 import type { Definition, Each } from "./listing.js";
 import { oracle, type Thresholds } from "./oracle.js";
+import { comparePins, same, type Pinned } from "./pins.js";
+import { hex, own as member } from "./records.js";
 import { Strings, type Texts } from "./strings.js";
-
-/** What the application agreed to. */
-export interface Pinned {
-  /** The largest epsilon. */
-  epsilon?: number;
-  /** The domain, or the domain of each attribute by name. */
-  domain?: Domain | Record<string, Domain>;
-}
 
 /** One question of a query. */
 export interface Part {
@@ -50,12 +46,10 @@ export class Query {
     readonly definition: Definition,
     pinned: Pinned = {},
   ) {
-    const { name, epsilon, attributes, solution } = definition;
-    const most = Math.min(pinned.epsilon ?? MOST_EPSILON, MOST_EPSILON);
-    if (!(epsilon > 0 && epsilon <= most)) throw new NotAllowed(`Epsilon of ${name} is ${epsilon}, not in 0 to ${most}.`);
-    const domains = attributes && Object.fromEntries(Object.entries(attributes).map(([key, each]) => [key, each.domain]));
-    if (pinned.domain !== undefined && !same(pinned.domain, definition.domain ?? domains)) {
-      throw new NotAllowed(`The domain of ${name} is not the pinned one.`);
+    const { name, attributes, solution } = definition;
+    checkNumbers(definition);
+    if (!["life", "once", "fresh"].includes(definition.answers)) {
+      throw new NotAllowed(`This client has no answers ${definition.answers}. Update it.`);
     }
     if (attributes && solution !== "smp" && solution !== "spl") {
       throw new NotAllowed(`This client has no solution ${solution}. Update it.`);
@@ -73,6 +67,7 @@ export class Query {
     const widths = this.parts.map((part) => part.oracle.width);
     const width = solution === "smp" || this.strings ? 2 + Math.max(...widths) : widths.reduce((a, b) => a + b);
     if (width !== definition.width) throw new NotAllowed(`The width of ${name} does not fit its definition.`);
+    comparePins(pinned, definition, nearest(amountOf(this.charge)));
   }
 
   /** Return the positions of an answer, one for each attribute, without the pairs. Of a text they are its chunks. */
@@ -114,7 +109,10 @@ export class Query {
     const { definition } = this;
     const { domain, other } = attribute === undefined ? definition : definition.attributes![attribute]!;
     const known = areTexts(domain) ? 2 ** domain.cells : domain!;
-    const positions = new Positions(known, other ?? false, own(definition.edges as Each<number[]>, attribute));
+    const edges = own(definition.edges as Each<number[]>, attribute);
+    if (isScale(known)) checkEdges(known, edges);
+    else if (edges) throw new NotAllowed(`${definition.name} has edges without a scale.`);
+    const positions = new Positions(known, other ?? false, edges);
     return { name: attribute ?? "", positions, oracle: this.#oracle(attribute, positions.size) };
   }
 
@@ -146,9 +144,26 @@ export class Query {
 
 const areTexts = (domain?: Domain): domain is Texts => (domain as Texts | undefined)?.discover !== undefined;
 
+const isScale = (domain: unknown): domain is Scale => domain instanceof Object && !Array.isArray(domain);
+
+/** Refuse numbers that are not in their range: a charge, a round or a period would follow from them. */
+function checkNumbers({ name, epsilon, budget, renew, period, pane }: Definition): void {
+  const isIn = (value: unknown, most: number) => typeof value === "number" && value > 0 && value <= most;
+  const checks = [
+    ["epsilon", epsilon, isIn(epsilon, MOST_EPSILON)],
+    ["budget", budget, isIn(budget, Number.MAX_VALUE)],
+    ["renew", renew, renew == null || isWhole(renew, 1)],
+    ["period", period, isWhole(period, 1)],
+    ["pane", pane, isWhole(pane, 1)],
+  ];
+  for (const [key, value, isGood] of checks) {
+    if (!isGood) throw new NotAllowed(`${key} of ${name} must not be ${JSON.stringify(value)}.`);
+  }
+}
+
 /** Return what a member says of an attribute, or of the one answer. */
 function own<T>(each: Each<T> | null | undefined, attribute?: string): T | undefined {
-  const value = attribute === undefined ? each : (each as Record<string, T> | null | undefined)?.[attribute];
+  const value = attribute === undefined ? each : each && member(each as Record<string, T>, attribute);
   return (value as T | null | undefined) ?? undefined;
 }
 
@@ -157,26 +172,8 @@ export const amountOf = ({ epsilon, times }: Charge) => exact(epsilon) * BigInt(
 /** Return the item of a query in the body of `GET /v1/queries`. */
 export function definitionOf(listing: unknown, name: string): Definition {
   const items = (listing as { queries?: Definition[] })?.queries;
-  const item = Array.isArray(items) && items.find((each) => each?.name === name);
+  // Of one name the newest definition is the last.
+  const item = Array.isArray(items) && items.filter((each) => each?.name === name).at(-1);
   if (!item) throw new NotAllowed(`The gateway has no query ${name}.`);
   return item;
-}
-
-export function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-export function unhex(digits: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(digits.match(/../g)!, (byte) => parseInt(byte, 16));
-}
-
-/** Whether two values of JSON are equal. The order of an object's keys does not matter. */
-function same(a: unknown, b: unknown): boolean {
-  if (!(a instanceof Object) || !(b instanceof Object)) return a === b;
-  const keys = Object.keys(a);
-  return (
-    Array.isArray(a) === Array.isArray(b) &&
-    keys.length === Object.keys(b).length &&
-    keys.every((key) => same((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]))
-  );
 }
