@@ -1,30 +1,21 @@
 /** A store in the browser's IndexedDB. Its transactions order all tabs of an origin. */
 
 import { StoreError } from "./errors.js";
-import { bound, newKey, refuseHalf, type State, type Store } from "./state.js";
+import type { Place, Stored } from "./store.js";
 
 const TABLE = "device";
 
-export async function openStore(name: string, given?: Uint8Array): Promise<Store> {
+export async function openPlace(name: string): Promise<Place> {
   // The browser may refuse. Then it deletes the store if the disk gets full.
   void navigator.storage?.persist?.();
   const database = await connected(name);
   database.onversionchange = () => database.close();
-  const device = { key: given! };
-  await step(database, name, (state, key, table) => {
-    refuseHalf(state, !!key, !!given, name);
-    device.key = given ?? key ?? newKey();
-    const opened = bound(state, device.key, name);
-    if (!given && !key) table.put(device.key, "key");
-    return [undefined, opened];
-  });
   return {
-    key: device.key,
-    update: (change) =>
-      step(database, name, (state) => {
-        if (!state) throw new StoreError(`Store ${name} was cleared. Reload the page: it is a new device.`);
-        return [change(state), state];
-      }),
+    step: (change) => step(database, name, change),
+    async alone<T>(act: () => Promise<T>) {
+      const { locks } = navigator;
+      return locks ? ((await locks.request(`hubbub ${name}`, act)) as T) : act();
+    },
     close: () => database.close(),
   };
 }
@@ -38,10 +29,8 @@ function connected(name: string): Promise<IDBDatabase> {
   });
 }
 
-type Step<T> = (state: State | undefined, key: Uint8Array | undefined, table: IDBObjectStore) => [T, State];
-
-/** Read state and key, and write the new state, in one transaction. */
-function step<T>(database: IDBDatabase, name: string, change: Step<T>): Promise<T> {
+/** Read state and key, and write the new ones, in one transaction. */
+function step<T>(database: IDBDatabase, name: string, change: (stored: Stored) => T): Promise<T> {
   return new Promise((resolve, reject) => {
     const failed = (error: unknown) => reject(new StoreError(`Store ${name} cannot be used: ${error}`));
     try {
@@ -52,9 +41,11 @@ function step<T>(database: IDBDatabase, name: string, change: Step<T>): Promise<
       let result: T;
       key.onsuccess = () => {
         try {
-          const [answer, next] = change(state.result, key.result, table);
-          result = answer;
-          table.put(next, "state");
+          const stored: Stored = { state: state.result, key: key.result };
+          result = change(stored);
+          table.put(stored.state, "state");
+          if (!stored.key) table.delete("key");
+          else if (!key.result) table.put(stored.key, "key");
         } catch (error) {
           reject(error);
           transaction.abort();

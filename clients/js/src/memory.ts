@@ -1,18 +1,24 @@
 /** A store that ends with its client. */
 
-import { bound, newKey, type State, type Store } from "./state.js";
+import type { Place, Stored } from "./store.js";
 
-export function openMemory(given?: Uint8Array): Store {
-  const key = given ?? newKey();
-  let text = JSON.stringify(bound(undefined, key, "in memory"));
+export function inMemory(): Place {
+  let text = "{}";
+  let key: Uint8Array | undefined;
+  let acts: Promise<unknown> = Promise.resolve();
   return {
-    key,
-    async update(change) {
-      const state = JSON.parse(text) as State;
-      const result = change(state);
-      text = JSON.stringify(state);
+    async step(change) {
+      const stored: Stored = { state: JSON.parse(text).state, key };
+      const result = change(stored);
+      text = JSON.stringify({ state: stored.state });
+      key = stored.key;
       return result;
     },
-    close: () => {},
+    alone(act) {
+      const result = acts.then(act);
+      acts = result.catch(() => {});
+      return result;
+    },
+    close() {},
   };
 }
