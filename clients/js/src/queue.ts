@@ -2,7 +2,8 @@
 
 import { DeliveryError } from "./errors.js";
 import type { Gateway, Outcome } from "./gateway.js";
-import type { Entry, Store } from "./state.js";
+import type { Entry } from "./state.js";
+import type { Store } from "./store.js";
 
 /** Pauses between two tries, in seconds. */
 const FIRST = 0.5;

@@ -3,8 +3,8 @@
 import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { Client } from "../src/client.js";
-import { hex } from "../src/definition.js";
 import type { Definition } from "../src/listing.js";
+import { hex } from "../src/records.js";
 
 /** Return the reports of each line, in hex digits. The keys of the devices follow from a seed. */
 export async function reports(definition: Definition, lines: string[], seed: string): Promise<string[]> {
