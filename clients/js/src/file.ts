@@ -1,111 +1,65 @@
 /** A store in a file of Node, with its key beside it. Bundlers for browsers do not load this module. */
 
-import * as files from "node:fs";
 import { StoreError } from "./errors.js";
-import { bound, newKey, refuseHalf, type State, type Store } from "./state.js";
+import { Lock } from "./lock.js";
+import { readPrivate, removePrivate, writePrivate } from "./safe_files.js";
+import type { Place, Stored } from "./store.js";
 
-const PATIENCE = 30_000;
-const PAUSE = 5;
-
-export async function openStore(path: string, given?: Uint8Array): Promise<Store> {
+/** Return the place of a store. With `keyed` the application has a key store, and answers hold a lock of their own. */
+export async function openPlace(path: string, keyed: boolean): Promise<Place> {
   const keyPath = `${path}.key`;
-  let key!: Uint8Array;
-  await guarded(path, () => {
-    const state = read(path);
-    const stored = files.existsSync(keyPath);
-    refuseHalf(state, stored, !!given, path);
-    key = given ?? (stored ? new Uint8Array(files.readFileSync(keyPath)) : newKey());
-    const opened = bound(state, key, path);
-    if (!given && !stored) write(keyPath, key);
-    write(path, JSON.stringify(opened));
-  });
+
+  /** Change what is stored. Return nothing if another process took the lock over meanwhile. */
+  function changed<T>(lock: Lock, change: (stored: Stored) => T): [T] | undefined {
+    const bytes = readPrivate(path);
+    const text = bytes && new TextDecoder().decode(bytes);
+    const key = readPrivate(keyPath);
+    const stored: Stored = { state: text === undefined ? undefined : parsed(text, path), key };
+    const result = change(stored);
+
+    // A store without charges may lack its key, so the state comes first.
+    const next = JSON.stringify(stored.state);
+    if (next !== text && !writePrivate(path, next, lock.isHeld)) return undefined;
+    if (stored.key && stored.key !== key) writePrivate(keyPath, stored.key);
+    if (!stored.key && key) removePrivate(keyPath);
+    return [result];
+  }
+
   return {
-    key,
-    update: (change) =>
-      guarded(path, () => {
-        const state = read(path);
-        if (!state) throw new StoreError(`Store ${path} is missing. Restore it.`);
-        const result = change(state);
-        write(path, JSON.stringify(state));
-        return result;
+    step: (change) =>
+      failing(path, async () => {
+        for (;;) {
+          const lock = await Lock.acquire(`${path}.lock`);
+          try {
+            const done = changed(lock, change);
+            if (done) return done[0];
+          } finally {
+            lock.release();
+          }
+        }
       }),
-    close: () => {},
+    async alone(act) {
+      if (!keyed) return act();
+      const lock = await failing(path, () => Lock.acquire(`${path}.item.lock`));
+      return lock.during(act);
+    },
+    close() {},
   };
 }
 
-function read(path: string): State | undefined {
-  if (!files.existsSync(path)) return undefined;
+function parsed(text: string, path: string): Stored["state"] {
   try {
-    return JSON.parse(files.readFileSync(path, "utf8")) as State;
+    return JSON.parse(text) as Stored["state"];
   } catch (error) {
     throw new StoreError(`Store ${path} is damaged: ${error}. Restore it.`);
   }
 }
 
-/** Write a file that is whole at any time: a draft gets the name when all bytes are on disk. */
-function write(path: string, data: string | Uint8Array): void {
-  const draft = `${path}.new`;
-  const file = files.openSync(draft, "w", 0o600);
+/** Act on files. An error of the system is a StoreError. */
+async function failing<T>(path: string, act: () => Promise<T>): Promise<T> {
   try {
-    files.writeFileSync(file, data);
-    files.fsyncSync(file);
-  } finally {
-    files.closeSync(file);
-  }
-  files.renameSync(draft, path);
-}
-
-/** Act while no other process does. The lock is a file with the number of its process. */
-async function guarded<T>(path: string, act: () => T): Promise<T> {
-  const lock = `${path}.lock`;
-  const patience = Date.now() + PATIENCE;
-  for (;;) {
-    try {
-      files.writeFileSync(lock, String(process.pid), { flag: "wx" });
-      break;
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw failure(path, error);
-      if (Date.now() > patience) throw new StoreError(`Store ${path} is in use: ${lock} exists.`);
-      if (ended(lock)) clear(lock);
-      else await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    }
-  }
-  try {
-    return act();
+    return await act();
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).syscall ? failure(path, error) : error;
-  } finally {
-    files.rmSync(lock, { force: true });
+    throw (error as NodeJS.ErrnoException).syscall ? new StoreError(`Store ${path} cannot be used: ${error}`) : error;
   }
-}
-
-/**
- * Remove the lock of a process that has ended. Only one process at a time does it. Otherwise the second one would remove
- * the new lock of the first one.
- */
-function clear(lock: string): void {
-  const broom = `${lock}.ended`;
-  try {
-    files.writeFileSync(broom, "", { flag: "wx" });
-  } catch {
-    return;
-  }
-  if (ended(lock)) files.rmSync(lock, { force: true });
-  files.rmSync(broom, { force: true });
-}
-
-/** Whether the process of a lock has ended. */
-function ended(lock: string): boolean {
-  try {
-    const owner = Number(files.readFileSync(lock, "utf8"));
-    if (!owner) return false;
-    process.kill(owner, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ESRCH";
-  }
-  return false;
-}
-
-function failure(path: string, error: unknown): StoreError {
-  return new StoreError(`Store ${path} cannot be used: ${error}`);
 }

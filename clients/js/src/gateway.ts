@@ -1,7 +1,7 @@
 /** Requests to a gateway. */
 
-import { unhex } from "./definition.js";
 import { DeliveryError } from "./errors.js";
+import { unhex } from "./records.js";
 import type { Entry } from "./state.js";
 
 export type Token = string | (() => string | Promise<string>);
@@ -18,6 +18,8 @@ const FINAL = [400, 409, 413, 415];
 /** Reasons of a 429 for which a pane never gets more room. */
 const FULL = ["quota", "ids"];
 const TIMEOUT = 30_000;
+/** The longest pause that a gateway may ask for, in seconds. */
+const LONGEST_PAUSE = 3600;
 /** Most bytes that browsers send after a page has closed. */
 const KEEPALIVE = 60_000;
 
@@ -62,7 +64,8 @@ export class Gateway {
       if (status === 202) return { state: "accepted", reason: "", after: 0 };
       const problem = (await response.json().catch(() => ({}))) as { reason?: string; detail?: string };
       const final = FINAL.includes(status) || (status === 429 && FULL.includes(problem.reason ?? ""));
-      const after = Number(response.headers.get("Retry-After")) || 0;
+      // A timer of more than 24.8 days would end at once.
+      const after = Math.min(Number(response.headers.get("Retry-After")) || 0, LONGEST_PAUSE);
       return { state: final ? "refused" : "waiting", reason: problem.reason ?? `${status} ${problem.detail}`, after };
     } catch (error) {
       return { state: "waiting", reason: String(error), after: 0 };
