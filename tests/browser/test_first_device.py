@@ -1,6 +1,7 @@
 """docs/device.md, from an empty folder to shares on the board: every step as it is written."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -43,6 +44,9 @@ def choose(watch, session):
     expect(state).to_contain_text("Your browser changes the answer at random")
     view.page.get_by_role("button", name="search").click()
     expect(state).to_contain_text("Thank you")
+    expect(view.page.locator("#life")).to_have_text(
+        re.compile(r"have cost epsilon 1\.\d\d\. 1\.\d\d of at most 8\.00 count")
+    )
     view.page.get_by_role("button", name="home").click()
     expect(state).to_contain_text("You have answered. The next answer is possible at")
     view.page.reload()
