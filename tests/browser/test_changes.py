@@ -99,14 +99,14 @@ def test_the_link_restores_exactly_what_is_seen(watch, kafka, board, start):
     page = open_page(watch, board, "q=homepage&compare=3600&value=mail.example&with=news.example").page
     expect(page.locator("#change-rows tr").first).to_be_visible()
     parts = ("#rows", "#window", "#change-rows", "#changes-text", "#history-text", "#second-text", "#tiles")
-    seen = {part: page.locator(part).inner_text() for part in parts}
+    texts = {part: page.locator(part).inner_text() for part in parts}
     link = page.get_by_role("link", name="Link to this view").get_attribute("href")
     later_crowd = Crowd(HOMEPAGE, clients=50_000, seed=3, start=start + NOW * PANE)
     publish(kafka, [message for message in later_crowd.next() if message[0] == "estimates"])
     expect(page.locator("#window")).to_contain_text("50,0", timeout=15_000)
     copy = open_page(watch, board, link[1:]).page
     expect(copy.locator("#change-rows tr").first).to_be_visible()
-    assert {part: copy.locator(part).inner_text() for part in parts} == seen
+    assert {part: copy.locator(part).inner_text() for part in parts} == texts
 
 
 def test_an_alert_leads_to_its_window(watch, board):

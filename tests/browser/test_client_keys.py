@@ -118,11 +118,11 @@ def test_an_answer_for_which_the_item_has_no_room_is_not_charged(device):
 
 def test_an_application_that_passed_a_key_adopts_a_key_store(device):
     listing = [item_of()]
-    passed = Device(device.folder, {"key": KEY})
-    assert passed.outcomes([10], listing) == ["StoreError"]
+    application = Device(device.folder, {"key": KEY})
+    assert application.outcomes([10], listing) == ["StoreError"]
     assert not (device.folder / "device").exists()
-    assert passed.outcomes([10], listing, first=True) == ["ok"]
-    assert passed.outcomes([DAY], listing) == ["ok"]
+    assert application.outcomes([10], listing, first=True) == ["ok"]
+    assert application.outcomes([DAY], listing) == ["ok"]
     assert device.outcomes([2 * DAY], listing) == ["StoreError"], "neither key nor item"
     assert device.outcomes([2 * DAY], listing, key="01" * 32) == ["StoreError"]
     assert device.outcomes([2 * DAY], listing, key=KEY) == ["ok"]
@@ -130,7 +130,7 @@ def test_an_application_that_passed_a_key_adopts_a_key_store(device):
     assert device.outcomes([3 * DAY], listing) == ["ok"]
     assert device.outcomes([4 * DAY], listing, key="01" * 32) == ["StoreError"]
     lose_store(device)
-    assert passed.outcomes([5 * DAY], listing) == ["StoreError"]
+    assert application.outcomes([5 * DAY], listing) == ["StoreError"]
     assert device.outcomes([5 * DAY], listing) == ["ok"]
 
 

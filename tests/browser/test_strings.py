@@ -151,8 +151,8 @@ def test_names_of_strangers_are_text_and_nothing_else(watch, board, fragment):
     else:
         expect(view.page.locator("#all-rows")).to_contain_text("terms")
     assert view.page.locator("script:not([src]), img[src=x]").count() == 0
-    shown = view.page.locator("body").inner_text()
-    assert not set(shown) & {"\u202e", "\x1b", "\x07"}
+    text = view.page.locator("body").inner_text()
+    assert not set(text) & {"\u202e", "\x1b", "\x07"}
     assert view.errors == []
     assert view.foreign_requests(board.url) == []
 
