@@ -28,9 +28,10 @@ export async function answerOf(
     ledger.checkPeriod(state, query, now, store.key);
     if (answers === "once") checkLost(state, query, now, store);
     const round = ledger.charge(state, query, now, limits);
-    return { round, given: state.given[digest] ?? 0 };
+    return { round, given: state.given[digest] ?? 0, item: store.itemOf(state) };
   });
-  await store.save();
+  // A floor that is written later than the report leaves would be too low after a crash.
+  await store.write(paid.item);
   const positions = query.positionsOf(value);
   const mode = ledger.modeOf(query);
   const round = mode === FRESH ? paid.given : paid.round;

@@ -31,8 +31,9 @@ export interface Store extends Pick<Place, "alone" | "close"> {
   /** The rounds that the key item had when the store was opened. */
   readonly known: KeyItem["rounds"];
   update<T>(change: (state: State) => T): Promise<T>;
-  /** Write the key item of the state. */
-  save(): Promise<void>;
+  /** Return the key item of the state, if there is a key store. It throws if the item has no room. */
+  itemOf(state: State): Uint8Array | undefined;
+  write(item: Uint8Array | undefined): Promise<unknown>;
 }
 
 export const MEMORY = ":memory:";
@@ -60,18 +61,15 @@ export function opened(place: Place, name: string, { key: given, keyStore, first
       if (!given && !keyStore) stored.key = key;
       return key;
     });
-    const save = async () => {
-      if (!keyStore) return;
-      const item = await update((state) => itemOf(state, key));
-      await guarded(() => keyStore.write(item));
-    };
-    await save();
+    const makeItem = (state: State) => keyStore && itemOf(state, key);
+    const write = (item: Uint8Array | undefined) => guarded(() => item && keyStore!.write(item));
+    await write(await update(makeItem));
     if (keyStore) {
       await place.step((stored) => {
         if (stored.key && hex(stored.key) === hex(key)) stored.key = undefined;
       });
     }
-    return { key, known: item ? item.rounds : {}, update, save, alone: place.alone, close: place.close };
+    return { key, known: item ? item.rounds : {}, update, itemOf: makeItem, write, alone: place.alone, close: place.close };
   });
 }
 
