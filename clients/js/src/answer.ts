@@ -26,8 +26,8 @@ export async function answerOf(
   const paid = await store.update((state) => {
     if (state.queue.length >= ROOM) throw new DeliveryError(`The queue is full: ${ROOM} reports wait for ${name}.`);
     ledger.checkPeriod(state, query, now, store.key);
-    if (answers === "once") checkLost(state, query, now, store);
     const round = ledger.charge(state, query, now, limits);
+    if (answers === "once") checkLost(state, query, now, round, store);
     return { round, given: state.given[digest] ?? 0, item: store.itemOf(state) };
   });
   // A floor that is written later than the report leaves would be too low after a crash.
@@ -53,13 +53,13 @@ export async function answerOf(
 }
 
 /** Refuse a second report of a round. The key item knows the first one, which a lost or old store lacks. */
-function checkLost(state: State, query: Query, now: number, { key, known }: Store): void {
+function checkLost(state: State, query: Query, now: number, round: number, { key, known }: Store): void {
   const { name, digest, renew } = query.definition;
-  const round = ledger.roundOf(state, query, now);
   if (known[digest]?.[0] !== round || state.once[digest]?.round === round) return;
   const problem = `The store has lost the report of ${name} in this round.`;
   if (!renew) throw new BudgetSpent(problem);
-  throw new NotYet(problem, Math.max(round + renew, ledger.dueTime(state, query, now, key)));
+  const next = (Math.floor(Math.max(now, round) / renew) + 1) * renew;
+  throw new NotYet(problem, ledger.dueTime(state, query, next, key));
 }
 
 /** Return the first report of a round: for answers once. */

@@ -32,7 +32,8 @@ const MOST_BYTES = 65_536;
 export function itemOf({ charges, given, newest }: State, key: Uint8Array): Uint8Array {
   const rounds: KeyItem["rounds"] = {};
   const fresh: KeyItem["fresh"] = {};
-  for (const digest of charges.map((row) => row.digest).sort()) {
+  // A lost store has no charges of the draws that the item knows.
+  for (const digest of [...charges.map((row) => row.digest), ...Object.keys(given)].sort()) {
     const own = (mode: number) => charges.filter((row) => row.digest === digest && row.mode === mode);
     const start = Math.max(...own(STABLE).map((row) => row.round));
     if (digest && start >= 0) rounds[digest] = [start, decimal(sum(own(STABLE).filter((row) => row.round === start)))];

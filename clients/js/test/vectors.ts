@@ -9,14 +9,15 @@ import { HubbubError, NotYet } from "../src/errors.js";
 import { exact, rounded } from "../src/exact.js";
 import type { Oracle } from "../src/law.js";
 import { decide } from "../src/ledger.js";
-import { limitsOf } from "../src/limits.js";
+import { limitsOf, type Limits } from "../src/limits.js";
 import { inMemory } from "../src/memory.js";
 import { oracle } from "../src/oracle.js";
 import { hex, unhex } from "../src/records.js";
+import { checkPins } from "../src/pins.js";
 import { frameOf, reportOf } from "../src/report.js";
 import { Keyed, Source } from "../src/source.js";
 import { statusOf } from "../src/status.js";
-import { MEMORY, opened } from "../src/store.js";
+import { MEMORY, opened, type Store } from "../src/store.js";
 import { Table } from "../src/table.js";
 
 /** Exactly these bytes. */
@@ -240,6 +241,17 @@ function definitions({ definitions }: Vectors, expect: Expect): void {
     }
     expect(`refused: ${name}`, got, "NotAllowed");
   }
+  for (const { name, definition, pinned, error } of definitions.outside ?? []) {
+    let got: string | null = null;
+    try {
+      checkPins(pinned);
+      new Query(definition, pinned);
+    } catch (failure) {
+      // Of a pin that is wrong Python tells with a ParameterError.
+      got = (failure as Error).name.replace("TypeError", "ParameterError");
+    }
+    expect(`outside: ${name}`, got, error);
+  }
 }
 
 /** Lives of a device with one query: what it sends at each time, or why it is silent. */
@@ -280,30 +292,46 @@ async function histories({ histories }: Vectors, expect: Expect): Promise<void> 
   }
 }
 
-/** Lives of a device whose listings change. All definitions share a store. */
+/** Lives of a device whose listings change. All definitions share a store, which may be lost. */
 async function lives({ histories }: Vectors, expect: Expect): Promise<void> {
-  for (const { name, key, max_epsilon, per, steps, definitions } of histories.filter((life: any) => life.definitions)) {
-    const store = await opened(inMemory(), MEMORY, { key: unhex(key) }, 0);
-    const limits = limitsOf(max_epsilon, per);
-    for (const { at, value, definition, frame, error, due, spent, status } of steps) {
-      const got: Record<string, unknown> = {};
-      const query = new Query(definitions[definition]);
-      const before = await store.update((state) => [decide(state, query, at, limits), statusOf(state, query, at, limits, store.key)] as const);
-      // Python's client refuses a charge that does not fit when it is made, before it looks at the period.
-      const isEarly = before[0].refusal && (query.definition.answers !== "fresh" || before[1].remaining > 0);
-      try {
-        got["frame"] = (await answerOf(store, query, value, at, limits)).frame;
-      } catch (failure) {
-        if (!(failure instanceof HubbubError)) throw failure;
-        got["error"] = isEarly ? "BudgetSpent" : failure.name;
-        if (failure instanceof NotYet && !isEarly) got["due"] = failure.due;
-      }
-      const { spent: own, remaining, counted, life, lengthened, queries } = await store.update((state) => {
-        state.queue = [];
-        return statusOf(state, query, at, limits, store.key);
-      });
-      const wanted = [frame, error, due, spent, status.remaining, status.counted, status.life, status.lengthened, status.queries];
-      expect(`${name} at ${at}`, [got["frame"], got["error"], got["due"], own, remaining, counted, life, lengthened, queries], wanted);
+  for (const life of histories.filter((each: any) => each.definitions)) {
+    const limits = limitsOf(life.max_epsilon, life.per);
+    let item: Uint8Array | undefined;
+    const keyStore = { read: () => item, write: (bytes: Uint8Array) => void (item = bytes) };
+    const open = (now: number) => {
+      const keys = { key: item ? undefined : unhex(life.key), first: true };
+      return opened(inMemory(), MEMORY, life.key_store ? { ...keys, keyStore } : keys, now);
+    };
+    let store: Store | undefined;
+    for (const step of life.steps) {
+      if (!store || step.lost) store = await open(step.at);
+      const got = await lived(store, new Query(life.definitions[step.definition]), step, limits);
+      const text = item && new TextDecoder().decode(item);
+      const { frame, error, due, spent, status } = step;
+      expect(`${life.name} at ${step.at}`, [...got, text], [frame, error, due, { spent, ...status }, step.item]);
     }
   }
+}
+
+/** Return the frame or the error of a step, and the status afterwards. */
+async function lived(store: Store, query: Query, { at, value }: any, limits: Limits): Promise<unknown[]> {
+  const status = () => store.update((state) => statusOf(state, query, at, limits, store.key));
+  const { refusal } = await store.update((state) => decide(state, query, at, limits));
+  // Python's client refuses a charge that does not fit when it is made, before it looks at the period.
+  const isEarly = refusal && (query.definition.answers !== "fresh" || (await status()).remaining > 0);
+  let frame: string | undefined;
+  let error: string | undefined;
+  let due: number | undefined;
+  try {
+    frame = (await answerOf(store, query, value, at, limits)).frame;
+  } catch (failure) {
+    if (!(failure instanceof HubbubError)) throw failure;
+    error = isEarly ? "BudgetSpent" : failure.name;
+    due = failure instanceof NotYet && !isEarly ? failure.due : undefined;
+  }
+  await store.update((state) => {
+    state.queue = [];
+  });
+  const { spent, remaining, counted, life, lengthened, queries } = await status();
+  return [frame, error, due, { spent, remaining, counted, life, lengthened, queries }];
 }
