@@ -50,7 +50,7 @@ def blocks(text: str) -> dict[str, str]:
     (toml,) = re.findall("```toml\n(.*?)```", text, re.DOTALL)
     query = parse(tomllib.loads(toml), PAGE.name, ".")["homepage"]
     with tempfile.TemporaryDirectory() as folder:
-        client = Client(query, store=f"{folder}/answers.db", key=KEY, clock=lambda: ANSWERED)
+        client = Client(query, store=f"{folder}/answers.db", key=KEY, first=True, clock=lambda: ANSWERED)
         report = client.answer("b.example")
     frame = encode(query.digest, PANE, report, NAME)
     partition = partition_of(NAME, PARTITIONS)

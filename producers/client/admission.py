@@ -77,7 +77,9 @@ def book(transaction: Transaction, query: Query, admission: AdmittedAnswer, limi
         transaction.add_charge(query.name, noise, admission.charge, admission.device_time)
     else:
         transaction.use(noise, admission.device_time)
-    transaction.join_expired(query.digest, limits.since(admission.device_time))
+    since = limits.since(admission.device_time)
+    transaction.set_expiry(since)
+    transaction.join_expired(query.digest, since)
 
 
 def round_charge(transaction: Transaction, query: Query, start: int) -> Fraction:

@@ -29,7 +29,7 @@ def restore(transaction: Transaction, item: KeyItem) -> None:
             transaction.lose(digest, start)
         if rounded(own_charge) < charge:
             _book(transaction, noise, charge - own_charge, item.newest)
-            transaction.enter_round(digest, start)
+        transaction.enter_round(digest, start)
 
     life = transaction.total_charge()
     if rounded(life) < item.life:

@@ -100,7 +100,7 @@ class Ledger:
         # A store in memory stays usable after it forgets, with a new key, since nobody can open it again.
         if self._shared is not None:
             with self._database() as database:
-                for table in ("charge", "last", "round", "given", "once", "lost"):
+                for table in ("charge", "last", "round", "given", "once", "lost", "expiry"):
                     database.execute(f"DELETE FROM {table}")  # noqa: S608 - the names are constants
             self._secret = os.urandom(KEY_BYTES)
             self.key = self._secret

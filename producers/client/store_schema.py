@@ -15,6 +15,8 @@ _COLUMNS = (
 _CHARGES = f"CREATE TABLE charge ({_COLUMNS}, PRIMARY KEY (digest, name, round, mode, number, epsilon))"
 _LOSSES = "CREATE TABLE IF NOT EXISTS lost (digest BLOB PRIMARY KEY, round INTEGER NOT NULL)"
 """Rounds that had an answer, as the key store says, and whose report the store does not have."""
+_EXPIRY = "CREATE TABLE IF NOT EXISTS expiry (since REAL NOT NULL)"
+"""One row at most: the device time after which a use counted at the last answer."""
 _TABLES = (
     _CHARGES,
     "CREATE TABLE last (name TEXT PRIMARY KEY, at REAL NOT NULL)",
@@ -22,6 +24,7 @@ _TABLES = (
     "CREATE TABLE given (digest BLOB PRIMARY KEY, answers INTEGER NOT NULL)",
     "CREATE TABLE once (digest BLOB, round INTEGER, report BLOB NOT NULL, PRIMARY KEY (digest, round))",
     _LOSSES,
+    _EXPIRY,
     clones.TABLE,
     f"PRAGMA user_version = {VERSION}",
 )
@@ -76,6 +79,7 @@ def _upgrade_version_3(database: sqlite3.Connection) -> None:
     database.execute("ALTER TABLE charge RENAME TO before")
     database.execute(_CHARGES)
     database.execute(_LOSSES)
+    database.execute(_EXPIRY)
     last_answer = "(SELECT at FROM last WHERE last.name = b.name)"
     next_round = (
         "(SELECT MIN(start) FROM (SELECT digest, round AS start FROM before UNION SELECT digest, began FROM round)"

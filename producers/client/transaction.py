@@ -156,14 +156,29 @@ class Transaction:
         sql = "SELECT COUNT(*) FROM lost WHERE digest = ? AND round = ?"
         return bool(self._row(sql, digest, start)[0]) and self.once_report(digest, start) is None
 
+    def set_expiry(self, since: float) -> None:
+        """Store the device time after which a use counted at the last answer."""
+        self._database.execute("DELETE FROM expiry")
+        self._database.execute("INSERT INTO expiry VALUES (?)", (since,))
+
     def last_rounds(self) -> dict[bytes, tuple[int, Fraction]]:
-        """Return the last round of each digest whose noise a report used, and the charge of this noise."""
-        rounds: dict[bytes, tuple[int, Fraction]] = {}
+        """Return the last round of each digest whose noise a report used, and the charge of this noise.
+
+        The charge of noise that did not count at the last answer is 0. After a loss it needs room again.
+        """
+        row: tuple[float] | None = self._row("SELECT since FROM expiry")
+        since = NEVER if row is None else row[0]
+        rounds = dict(self._database.execute("SELECT digest, round FROM lost").fetchall())
         sql = "SELECT digest, MAX(round) FROM charge WHERE mode = ? AND digest <> ? GROUP BY digest"
         for digest, start in self._database.execute(sql, (Mode.STABLE, NO_DIGEST)).fetchall():
             if not self.is_unanswered(digest, start):
-                rounds[digest] = start, self.noise_charge(NoiseId(digest, start))
-        return rounds
+                rounds[digest] = max(start, rounds.get(digest, start))
+
+        charges = {}
+        for digest, start in rounds.items():
+            noise = NoiseId(digest, start)
+            charges[digest] = start, self.noise_charge(noise) if self.last_use(noise) > since else Fraction()
+        return charges
 
     def fresh_draws(self) -> dict[bytes, int]:
         """Return the number of fresh draws of each digest, charged or answered."""

@@ -118,6 +118,20 @@ def test_lost_charges_expire_from_the_newest_use(tmp_path, vault):
     client(query("other"), store, vault, 15, **limits)
 
 
+def test_noise_that_had_expired_before_a_loss_needs_room_after_it(tmp_path, vault):
+    """All charges of a lost store count from its newest use. So the noise that had expired was used without room."""
+    store, limits = tmp_path / "store", {"max_epsilon": 4.5, "per": "10d"}
+    for day, name in ((0, "a"), (1, "b"), (12, "c"), (13, "d")):
+        answer(query(name), store, vault, day, **limits)
+    lose(store)
+    for name in ("c", "d"):
+        answer(query(name), store, vault, 14, **limits)
+    with pytest.raises(BudgetSpent):
+        answer(query("a"), store, vault, 15, **limits)
+    assert KeyItem.decode(vault.item).rounds[query("a").digest] == (0, 0)
+    answer(query("a"), store, vault, 25, **limits)
+
+
 @pytest.mark.parametrize("copy", ["lost", "old"])
 def test_a_round_of_once_is_not_answered_twice(tmp_path, vault, copy):
     """The first report was 00 and the second 03, charged once."""
