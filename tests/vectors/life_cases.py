@@ -203,7 +203,7 @@ def _stores():
     steps = [_at(day, day % 3) for day in range(4)]
     steps += [_at(day, day % 3, lost=day in (4, 8)) for day in range(4, 14)]
     yield Life("a lost store", queries, steps, 20.0, has_key_store=True)
-    yield Life("a lost store with per", queries, steps, 7.0, 4 * DAY, has_key_store=True)
+    yield Life("a lost store with per", queries, steps, 7.0, 10 * DAY, has_key_store=True)
     twice = [_at(0, 0), _at(1, 0, lost=True), _at(2, 1), _at(3, 1, lost=True), _at(4, 1)]
     once = [_query(answers="once"), _query("other", answers="once", renew="4d")]
     yield Life("once is once after a loss", once, twice, has_key_store=True)
