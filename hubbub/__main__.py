@@ -23,6 +23,7 @@ COMMANDS = {
     "init": ("aggregator.plan.init", "stats", "ask five questions and write a query file"),
     "plan": ("aggregator.plan.command", "stats", "compute the accuracy and the cost of a query"),
     "probe": ("aggregator.plan.probe", "stats", "bound the epsilon of any client, from its reports alone"),
+    "pin": ("producers.pin_command", "stats", "print the limits of a query for an application to pin"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
     "doctor": ("aggregator.topics.doctor", "kafka", "say what an upgrade would change, and the way back"),
     "audit": (

@@ -1,17 +1,19 @@
 """The pins of an application, and numbers of a listing that make no sense. Nothing is charged if they fail."""
 
 import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import orjson
 import pytest
 
 from oracles.errors import ParameterError
 from oracles.query.public_definition import public_definition
-from producers import Client, Ledger, NotAllowed
+from producers import Client, Ledger, NotAllowed, pin_command
 from producers.pins import EQUAL, MEMBERS, check_numbers, check_pins, pins_of, read_pins
 from producers.publishers.pinned_query import pin_query
-from tests.queries import make_query
+from tests.queries import make_query, make_text
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "definitions.json").read_text())["outside"]
 ERRORS = {"NotAllowed": NotAllowed, "ParameterError": ParameterError}
@@ -82,6 +84,49 @@ def test_a_wrong_pin_is_an_error_at_once(pinned):
 def test_a_malformed_pin_is_an_error_at_once(member):
     with pytest.raises(ParameterError, match=f"pinned {member} must have the form"):
         read_pins({member: 1.5})
+
+
+@pytest.fixture
+def gateway():
+    """Return the address of a server that lists one query."""
+    listing = orjson.dumps({"queries": [public_definition(query())]})
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200 if self.path == "/v1/queries" else 404)
+            self.end_headers()
+            self.wfile.write(listing)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_command_prints_what_an_application_pastes(tmp_path, monkeypatch, capsys, gateway):
+    monkeypatch.chdir(tmp_path)
+    keys = {"domain": ["a", "b"], "oracle": "hr", "period": "1d", "renew": "2d"}
+    Path("own.toml").write_text(make_text("q", **keys))
+    assert pin_command.main(["q", "--queries", "own.toml"]) == 0
+    pinned = json.loads(capsys.readouterr().out)
+    assert pinned == pins_of(query())
+    Client(query(), ":memory:", pinned=pinned)
+    assert pin_command.main(["q", "--gateway", gateway, "--digest"]) == 0
+    assert json.loads(capsys.readouterr().out) == {**pinned, "digest": query().digest.hex()}
+
+
+def test_the_command_names_what_is_missing(tmp_path, capsys, gateway):
+    (tmp_path / "own.toml").write_text(make_text("q", domain=8))
+    assert pin_command.main(["other", "--queries", str(tmp_path / "own.toml")]) != 0
+    assert "has no query 'other'; it has q" in capsys.readouterr().err
+    assert pin_command.main(["other", "--gateway", gateway]) != 0
+    assert pin_command.main(["q", "--gateway", f"{gateway}/nowhere"]) != 0
+    assert pin_command.main(["q", "--gateway", "http://gateway.example"]) != 0
+    assert "must be https://" in capsys.readouterr().err
 
 
 def test_numbers_of_a_query_file_are_allowed():
