@@ -25,6 +25,7 @@ from aggregator.topics.layout import (
     lasting,
     layout,
     obstacles,
+    other_number,
     partitions_text,
     refusals,
 )
@@ -39,6 +40,7 @@ from oracles.query import load
 _Answer = TypeVar("_Answer")
 
 PARTITIONS = 12
+"""The partitions of a new prefix."""
 HEARSAY = 3.0
 """Seconds after which a worker believes a broker that does not know a topic."""
 
@@ -82,8 +84,11 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("topics", HELP)
     add_kafka(parser, embedded=True)
-    partitions_help = f"number of partitions of every topic except queries, which has 1 (default: {PARTITIONS})"
-    parser.add_argument("--partitions", type=whole(1, 10_000), default=PARTITIONS, metavar="N", help=partitions_help)
+    partitions_help = (
+        "number of partitions of every topic except queries, which has 1 (default: that of the reports, or "
+        f"{PARTITIONS} for a new prefix)"
+    )
+    parser.add_argument("--partitions", type=whole(1, 10_000), metavar="N", help=partitions_help)
     replicas_help = "number of copies of each partition (default: 1 if there is one broker, otherwise 3)"
     parser.add_argument("--replication", type=whole(1, 100), metavar="R", help=replicas_help)
 
@@ -107,7 +112,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 async def ensure(
     kafka: Kafka,
-    partitions: int = PARTITIONS,
+    partitions: int | None = None,
     replication: int | None = None,
     max_frame: int = MAX_FRAME,
     *,
@@ -117,14 +122,22 @@ async def ensure(
 ) -> list[str]:
     """Create and fix all topics, and return a line each. Raise TopicsError and change nothing if that is impossible.
 
+    Without `partitions` the topics have as many as the reports, or 12 if there are none.
     If the broker refuses a setting that guarantees need, the other settings are made, and then a
     TopicsError names the guarantee.
     """
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         brokers = await _brokers(admin, kafka)
         replication = replication or (1 if brokers == 1 else 3)
+        names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes, embedded=kafka.embedded)]
+        descriptions = await describe(admin, names)
+        if partitions is None:
+            reports = descriptions.get(kafka.topic(REPORTS))
+            partitions = reports.partitions if reports else PARTITIONS
+        # Advice to count from nothing would destroy results, where only the option is wrong.
+        wrong_option = other_number(descriptions, kafka.prefix, partitions)
+        refuse([wrong_option] if wrong_option else [])
         topics = layout(kafka.prefix, partitions, replication, max_frame, sizes, embedded=kafka.embedded)
-        descriptions = await describe(admin, [topic.name for topic in topics])
         missing = [topic for topic in topics if topic.name not in descriptions]
         obstructions: list[str] = []
         for topic in topics:

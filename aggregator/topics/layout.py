@@ -45,9 +45,11 @@ the value of a key before that end, because a newer value after the end replaces
 TIMESTAMP = "message.timestamp.type"
 _KEEP = "each frame belongs to its partition; run `hubbub topics --partitions {has}`"
 ANEW = (
-    f"stop the workers, delete every topic of the prefix except {REPORTS} and {QUERIES}, run `hubbub topics` and start "
-    "the workers, which count all reports again"
+    "estimates and alerts are lost by this, and reports are not: run `hubbub doctor` first, stop the workers, delete "
+    f"every topic of the prefix except {REPORTS} and {QUERIES}, run `hubbub topics` and start the workers, which count "
+    "again what the log still holds"
 )
+"""The advice to count from nothing. It says first what is lost, because people follow it at night."""
 _RECOUNT = f"tallies belong to the partitions of the reports; {ANEW}"
 _RAISE = (
     "ids of frames depend on the number of partitions; if that of the reports was raised, start again with another "
@@ -206,6 +208,16 @@ def refusals(
         return [str(TopicMissing(prefix + REPORTS))]
     topics = layout(prefix, reports.partitions, reports.replication, max_frame, sizes, embedded=embedded)
     return faults(descriptions, topics)
+
+
+def other_number(descriptions: Mapping[str, TopicDescription], prefix: str, partitions: int) -> str | None:
+    """Return that another number of partitions is in use, if reports and counts agree on it. Then no topic is wrong."""
+    names = [prefix + name for name in (REPORTS, SNAPSHOTS, CHANGELOG)]
+    numbers = {descriptions[name].partitions for name in names if name in descriptions}
+    if prefix + REPORTS not in descriptions or len(numbers) > 1 or partitions in numbers:
+        return None
+    (present,) = numbers
+    return f"{names[0]}: has {partitions_text(present)}, not {partitions}; {_KEEP.format(has=present)}"
 
 
 def lasting(description: TopicDescription, topic: Topic) -> list[str]:

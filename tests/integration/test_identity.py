@@ -56,7 +56,7 @@ def test_a_topic_that_was_created_again_stops_the_worker_even_if_it_is_longer(pl
     two = place.start()
     assert two.wait() == 4
     assert f"{place.kafka.topic(name)} was deleted and created again since it was counted" in two.log_text
-    assert "count all reports again" in two.log_text
+    assert "count again what the log still holds" in two.log_text
 
 
 def test_more_partitions_stop_the_worker(place):

@@ -144,6 +144,41 @@ def test_another_number_of_partitions_is_an_error_and_changes_nothing(broker, ca
     assert existing_topics(target).keys() == {REPORTS, SNAPSHOTS}
 
 
+def test_a_wrong_option_brings_no_advice_to_delete(broker, capsys):
+    target = fresh(broker)
+    assert topics.main(arguments(target)) == 0
+    before = existing_topics(target)
+    capsys.readouterr()
+    assert topics.main([*arguments(target), "--partitions", "6"]) == 4
+    output = capsys.readouterr()
+    [line] = output.err.splitlines()
+    assert line.startswith(f"hubbub topics: {target.topic(REPORTS)}: has 3 partitions, not 6; ")
+    assert line.endswith("run `hubbub topics --partitions 3`")
+    assert "delete" not in output.err + output.out
+    assert {name: topic.partitions for name, topic in existing_topics(target).items()} == {
+        name: topic.partitions for name, topic in before.items()
+    }
+
+
+def test_without_the_option_the_number_is_that_of_the_reports(broker, capsys):
+    target = fresh(broker)
+    assert topics.main([*arguments(target), "--partitions", "5"]) == 0
+    capsys.readouterr()
+    without = [word for word in arguments(target) if word not in {"--partitions", "3"}]
+    assert topics.main(without) == 0
+    assert all(line.startswith("right ") for line in capsys.readouterr().out.splitlines())
+    assert existing_topics(target)[SNAPSHOTS].partitions == 5
+
+
+def test_advice_to_delete_says_first_what_is_lost(broker, capsys):
+    target = fresh(broker)
+    create(target, REPORTS, 2)
+    create(target, SNAPSHOTS, 5)
+    assert topics.main([*arguments(target), "--partitions", "2"]) == 4
+    advice = capsys.readouterr().err.partition("otherwise ")[2]
+    assert advice.startswith("estimates and alerts are lost by this, and reports are not: run `hubbub doctor` first")
+
+
 def test_a_worker_refuses_topics_that_are_missing(broker):
     target = fresh(broker)
     with pytest.raises(TopicsError, match=r"reports: there is no such topic; run `hubbub topics`") as refused:

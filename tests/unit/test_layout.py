@@ -154,7 +154,7 @@ def test_another_number_of_partitions_is_a_fault_if_it_matters():
         ] * matters
     assert "--partitions 4" in lasting(TopicDescription(PREFIX + REPORTS, 4, 3, {}), topics[PREFIX + REPORTS])[0]
     assert (
-        "count all reports again"
+        "count again what the log still holds"
         in lasting(TopicDescription(PREFIX + SNAPSHOTS, 4, 3, {}), topics[PREFIX + SNAPSHOTS])[0]
     )
 
