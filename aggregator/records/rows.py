@@ -1,5 +1,6 @@
 """The parts of a record. The encoder fills them, and the decoder checks them against their schema."""
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -196,8 +197,8 @@ WINDOW = {
 }
 
 
-_FORMULAS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""The characters that begin a formula, also in full width."""
+_FORMULAS = frozenset("=+-@|\u2212")
+"""The characters that begin a formula, in their normal form: spreadsheets read superscript and full-width ones too."""
 _BREAKS = ("\t", "\r", "\n")
 """Characters after which some spreadsheets begin a new cell."""
 
@@ -219,4 +220,4 @@ def cell(value: Any) -> str:
 def _is_formula(text: str) -> bool:
     """Whether a spreadsheet may read the text as a formula. Some ignore blanks and invisible characters before it."""
     beginning = next((character for character in text if character.isprintable() and not character.isspace()), "")
-    return beginning in _FORMULAS or text.startswith(_BREAKS)
+    return unicodedata.normalize("NFKC", beginning) in _FORMULAS or text.startswith(_BREAKS)

@@ -17,7 +17,7 @@ def series(name, values, **labels):
 
 
 class Rules:
-    """One history of series, and what the rules say about it."""
+    """One history of series, and the answers of the rules to it."""
 
     def __init__(self, folder, history, interval=INTERVAL):
         self._file = folder / "rules.yaml"

@@ -1,4 +1,4 @@
-"""The files of a release. Builds of one commit have the same bytes, and each file does what its name says."""
+"""The files of a release. Builds of one commit have the same bytes, and each file does the work of its name."""
 
 import io
 import json

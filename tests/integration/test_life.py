@@ -112,7 +112,7 @@ def test_the_token_of_a_gateway_changes_under_load(kafka, tmp_path):
 
 
 def test_the_token_of_a_board_changes_by_a_restart(kafka, tmp_path):
-    """A board keeps nothing on disk. With the new token, the second one answers what the first one did."""
+    """A board keeps nothing on disk. With the new token, the second one answers as the first one did."""
     with Place(kafka, tmp_path, PATIENT) as place:
         worker = place.start().ready()
         with load(place, place.queries.values()) as reports:

@@ -270,7 +270,7 @@ def test_records_are_those_of_the_plain_rule(numbers, names, is_several):
 
 
 def supports(query, record):
-    """Return the exact support counts of all values, from what a record says."""
+    """Return the exact support counts of all values, from a record."""
     n, oracle = record["n"], record["oracle"]
     counts = np.zeros(query.domain.size, np.int64)
     for value, share in zip(record["values"], record["shares"]["unbiased"], strict=True):

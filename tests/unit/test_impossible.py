@@ -1,4 +1,4 @@
-"""The flag of counts that no crowd has: its chance, what it finds, and what such a record does not say."""
+"""The flag of counts that no crowd has: its chance, its finds, and the silence of such a record."""
 
 import re
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_a_thousand_forgers_of_ten_targets_are_found():
 
 
 def test_counts_that_are_too_small_are_found():
-    """Forgers who support nothing take away what noise alone brings to each value."""
+    """Forgers who support nothing take away the noise of each value."""
     o = oracle("oue", epsilon=1.0, size=16)
     counts = np.full(16, round(0.5 * o.q * 10_000))
     assert impossible(estimate("oue", counts, 10_000))

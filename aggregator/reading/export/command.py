@@ -13,6 +13,7 @@ import orjson
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.reader import table
 from aggregator.reading.export.table import columns, record_filter, rows
+from aggregator.reading.tail.notation import escaped, escaped_json
 from aggregator.records.record import Record
 from aggregator.records.rows import cell
 from hubbub.command.options import add_kafka, moment, parser_of, run
@@ -107,11 +108,13 @@ def _save(records: list[Record], form: str, path: Path) -> None:
 def _write(records: list[Record], form: str, file: TextIO) -> None:
     all_rows = chain.from_iterable(map(rows, records))
     if form == "jsonl":
-        file.writelines(orjson.dumps(row).decode() + "\n" for row in all_rows)
+        file.writelines(escaped_json(orjson.dumps(row).decode()) + "\n" for row in all_rows)
         return
 
     names = columns(records)
     # RFC 4180 asks for this end of a line on every system.
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(names)
-    writer.writerows([cell(row.get(name)) for name in names] for row in all_rows)
+    # In a file the bytes of a name stay as they are.
+    shown = escaped if file.isatty() else str
+    writer.writerows([shown(cell(row.get(name))) for name in names] for row in all_rows)

@@ -1,5 +1,6 @@
 """Texts of values, shares, windows and times for a terminal. Pure, except for the time zone."""
 
+import json
 import math
 import time
 from collections.abc import Sequence
@@ -30,10 +31,26 @@ def plain(text: str, length: int = LENGTH) -> str:
     if len(text) > length:
         head = (length - 3) // 3
         text = f"{text[:head]}...{text[head + 3 - length :]}"
-    # Anybody may send names. Without this, an escape sequence could control the reader's terminal.
+    return escaped(text)
+
+
+def escaped(text: str) -> str:
+    """Return foreign text with control and invisible characters escaped.
+
+    Anybody may send names. Without this, an escape sequence could control the reader's terminal.
+    """
     return "".join(
         char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in text
     )
+
+
+def escaped_json(text: str) -> str:
+    r"""Return JSON with the same characters escaped, which changes no value.
+
+    >>> print(escaped_json('"left' + chr(0x202E) + chr(0x9B) + '"'))
+    "left\u202e\u009b"
+    """
+    return "".join(char if char.isprintable() or char == _JOINER else json.dumps(char)[1:-1] for char in text)
 
 
 def label(window: Window) -> str:
