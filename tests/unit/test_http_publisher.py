@@ -9,7 +9,9 @@ from aiohttp import web
 
 from hubbub.http.server import serving
 from oracles.errors import ParameterError
-from producers import DeliveryError, HttpPublisher
+from oracles.query.public_definition import public_definition
+from producers import DeliveryError, HttpPublisher, NotAllowed
+from producers.pins import pins_of
 from producers.publishers import http_publisher
 from tests.queries import make_query
 
@@ -88,6 +90,21 @@ def test_a_publisher_names_the_failure_of_a_function_of_tokens(tmp_path):
 
     publish(tmp_path, unreached, work, token=failing(100), patience=0.1)
     assert len([*tmp_path.iterdir()]) == 1, "the next publisher sends it"
+
+
+def test_a_definition_outside_the_pins_is_refused(tmp_path):
+    async def answer(_):
+        return web.json_response({"queries": [public_definition(QUERY)]})
+
+    async def work(publisher):
+        pinned = pins_of(QUERY)
+        assert await publisher.query(QUERY.name, max_epsilon=8.0, pinned=pinned) == QUERY
+        with pytest.raises(NotAllowed, match="pins period to at least"):
+            await publisher.query(QUERY.name, max_epsilon=8.0, pinned={**pinned, "period": QUERY.period + 1})
+        with pytest.raises(ParameterError, match="unknown member"):
+            await publisher.query(QUERY.name, max_epsilon=8.0, pinned={"domian": 1})
+
+    publish(tmp_path, answer, work)
 
 
 def test_a_pane_without_room_for_keys_holds_up_no_other_pane(tmp_path):
