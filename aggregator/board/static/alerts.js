@@ -71,15 +71,23 @@ export class Alerts {
 
   /** Returns the tag of each value of an attribute with an alert within the last minute before `end`: the newest alert counts.
    *
-   * A value is new if no earlier window proved it, of any kind. Otherwise it is back, if it had left meanwhile.
+   * A value is newly proved if no earlier window proved it, of any kind. It is new if the same window proves that its
+   * share has risen. Otherwise it is back, if it had left meanwhile.
    */
   recent(attribute, end) {
     const own = this.#all.filter((alert) => alert.attribute === attribute && alert.window.end <= end);
     const fresh = own.filter((alert) => alert.window.end > end - FRESH && !alert.baseline);
-    return new Map(fresh.reverse().map((alert) => [alert.value, alert.kind === "enter" ? this.#entry(alert, own, end) : alert.kind]));
+    return new Map(fresh.reverse().map((alert) => [alert.value, this.#tag(alert, own, end)]));
   }
 
-  /** Returns the tag of a value that has entered: new, back, or none. */
+  #tag(alert, own, end) {
+    const key = (each) => JSON.stringify([each.value, each.window.end, windowKey(each.window)]);
+    const kinds = own.filter((each) => key(each) === key(alert)).map(({ kind }) => kind);
+    if (kinds.includes("enter") && kinds.includes("surge")) return "new";
+    return alert.kind === "enter" ? this.#entry(alert, own, end) : alert.kind;
+  }
+
+  /** Returns the tag of a value that has entered: newly proved, back, or none. */
   #entry({ value, window }, own, end) {
     const others = own.filter((each) => each.value === value && each.window.end < window.end);
     const entries = others.filter(({ kind }) => kind === "enter").map((each) => each.window.end);
@@ -92,7 +100,7 @@ export class Alerts {
   }
 
   /** Returns the time of an alert, as a link to its window. */
-  #time({ query, attribute, value, window }) {
+  #time({ query, attribute, value, window, from }) {
     const time = element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
     if (this.address === null) return time;
     const settings = {
@@ -105,9 +113,10 @@ export class Alerts {
       filling: null,
       find: null,
       compare: null,
-      from: null,
+      from: from?.end ?? null,
     };
-    return element("a", { href: this.address.link(settings), title: "Show this window" }, time);
+    const title = from ? "Show this window and what it is compared with" : "Show this window";
+    return element("a", { href: this.address.link(settings), title }, time);
   }
 
   #row(alert) {

@@ -1,9 +1,15 @@
 // The changes between two windows: a table with the difference of each value and its interval.
 
-import { clock, count, digits, element, levelText, moment, percent } from "./format.js";
+import { clock, count, digits, element, inside, levelText, moment, percent } from "./format.js";
 import { withheld } from "./words.js";
 
 const signed = (share, places) => (share > 0 ? `+${percent(share, places)}` : percent(share, places));
+
+/** Returns an end of an interval as text. The interval of a proved change ends at 0, and does not hold it. */
+export function endText({ proved, difference }, end, text) {
+  if (!proved || end !== 0) return text(end);
+  return difference > 0 ? "more than 0" : "less than 0";
+}
 
 const place = (node, from, to, reach) => {
   const at = (share) => 50 + (50 * Math.min(Math.max(share, -reach), reach)) / reach;
@@ -61,10 +67,10 @@ export class Changes {
     return answer.values.map((row) => {
       const isTested = row.difference !== null;
       return this.row(row, row.value, {
-        before: percent(row.before, places),
-        after: percent(row.after, places),
+        before: percent(inside(row.before), places),
+        after: percent(inside(row.after), places),
         difference: isTested ? signed(row.difference, places) : "–",
-        interval: isTested ? `${signed(row.low, places)} to ${signed(row.high, places)}` : "–",
+        interval: isTested ? [row.low, row.high].map((end) => endText(row, end, (share) => signed(share, places))).join(" to ") : "–",
         track: this.track(isTested ? row : null, reach),
       });
     });

@@ -14,6 +14,9 @@ export function percent(share, digits = 2) {
   return `${Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−")}%`;
 }
 
+/** Returns a share within 0 and 1. An unbiased share, and its noise, may lie outside. */
+export const inside = (share) => (share === null || share === undefined ? share : Math.min(Math.max(share, 0), 1));
+
 const short = new Intl.NumberFormat(LOCALE, { maximumSignificantDigits: 4 });
 
 /** Returns a number with its unit as text, such as 2,310 ms. */

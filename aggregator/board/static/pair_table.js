@@ -1,7 +1,8 @@
 // The table of a pair of attributes: a cell for each pair of values, shaded by its share.
 
-import { count, element, percent } from "./format.js";
+import { count, element, inside, percent } from "./format.js";
 import { nameInText } from "./strings/name.js";
+import { WEAK } from "./words.js";
 
 export const PAIR = "*"; // between the two names of a pair
 
@@ -57,7 +58,7 @@ export class PairTable {
         },
         row,
       );
-      const margin = element("td", { class: "margin" }, percent(sum(line.map((cell) => cell?.share ?? 0)), 1));
+      const margin = element("td", { class: "margin" }, percent(inside(sum(line.map((cell) => cell?.share ?? 0))), 1));
       return element("tr", {}, element("th", { scope: "row" }, button), ...line.map((cell) => this.#cell(cell, largest)), margin);
     });
     this.table.replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
@@ -66,8 +67,9 @@ export class PairTable {
 
   #cell(cell, largest) {
     if (!cell) return element("td", { class: "unproved" }, "–");
+    if (cell.weak) return element("td", { class: "unproved", title: WEAK }, "?");
     const title = `${percent(cell.low)} to ${percent(cell.high)}`;
-    const node = element("td", { class: cell.present ? "proved" : "unproved", title }, percent(cell.share, 1));
+    const node = element("td", { class: cell.present ? "proved" : "unproved", title }, percent(inside(cell.share), 1));
     node.style.setProperty("--heat", Math.max(0, Math.min(1, cell.share / largest)).toFixed(3));
     return node;
   }
@@ -78,7 +80,9 @@ export class PairTable {
     const [list] = this.within.getElementsByTagName("ul");
     const items = [...given.values].sort((one, other) => (other.share ?? -1) - (one.share ?? -1));
     const words = ({ value, share, low, high }) =>
-      share === null ? `${nameInText(value)}: not known` : `${nameInText(value)}: ${percent(share, 1)} (${percent(low, 1)} to ${percent(high, 1)})`;
+      share === null
+        ? `${nameInText(value)}: not known`
+        : `${nameInText(value)}: ${percent(inside(share), 1)} (${percent(low, 1)} to ${percent(high, 1)})`;
     const size = given.margin.share === null ? "" : ` (${percent(given.margin.share, 1)} of all clients)`;
     this.within.querySelector("h3").textContent = `Among clients with ${given.attribute} = ${nameInText(given.value)}${size}`;
     list.replaceChildren(...items.map((item) => element("li", {}, words(item))));

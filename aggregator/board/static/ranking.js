@@ -1,6 +1,7 @@
 // The ranking: a table with a bar, an interval, the threshold and, in a simulation, the true share in each row.
 
-import { axis, boundary, digits, element, percent, prefixLength, ticks } from "./format.js";
+import { axis, boundary, digits, element, inside, levelText, percent, prefixLength, ticks } from "./format.js";
+import { WEAK } from "./words.js";
 
 const SHORT = 24; // letters of a name that is never shortened
 const TAIL = 12; // letters at the end of a long name that stay visible
@@ -85,7 +86,7 @@ export class Ranking {
   }
 
   #tick(tick, end) {
-    const mark = element("span", {}, axis(tick));
+    const mark = element("span", { class: tick > 0.95 * end ? "last" : null }, axis(tick));
     place(mark, (100 * tick) / end);
     return mark;
   }
@@ -142,13 +143,14 @@ export class Ranking {
     part.proof.textContent = row.decided ? `Proved ${proof}:` : row.listed ? "Frequent:" : "";
     part.tag.hidden = !tag;
     part.tag.className = `tag ${tag ?? ""}`;
-    part.tag.textContent = { enter: "new", back: "back", surge: "risen", fade: "fallen", leave: "left" }[tag] ?? "";
+    part.tag.textContent = { enter: "newly proved", new: "new", back: "back", surge: "risen", fade: "fallen", leave: "left" }[tag] ?? "";
     part.button.setAttribute("aria-pressed", row.value === selection);
     part.node.classList.toggle("chosen", row.value === selection);
     part.share.value = row.share ?? "";
-    part.share.textContent = percent(row.share, places);
-    place(part.bar, 0, at(Math.max(row.share ?? 0, 0)));
-    const hasInterval = row.low !== null;
+    part.share.textContent = row.weak ? WEAK : percent(inside(row.share), places);
+    part.share.classList.toggle("weak", Boolean(row.weak));
+    place(part.bar, 0, row.weak ? 0 : at(Math.max(row.share ?? 0, 0)));
+    const hasInterval = row.low !== null && !row.weak;
     part.whisker.hidden = !hasInterval;
     if (hasInterval) place(part.whisker, at(row.low), at(row.high - row.low));
     part.threshold.hidden = threshold === null || threshold > end;
@@ -158,10 +160,11 @@ export class Ranking {
     part.total.hidden = part.byWeight.hidden = row.by_weight === null;
     if (row.by_weight !== null) {
       place(part.total, at(row.by_weight));
-      part.byWeight.textContent = `${percent(row.by_weight, places)} weighted`;
+      part.byWeight.textContent = `${percent(inside(row.by_weight), places)} weighted`;
       part.byWeight.title = `${percent(row.by_weight_low, places)} – ${percent(row.by_weight_high, places)}`;
     }
-    part.interval.textContent = hasInterval ? `${percent(row.low, places)} – ${percent(row.high, places)}` : "–";
+    const level = row.level === undefined ? "" : ` (${levelText(row.level)})`;
+    part.interval.textContent = hasInterval ? `${percent(row.low, places)} – ${percent(row.high, places)}${level}` : "–";
     part.truth.textContent = percent(row.truth, places);
     const error = row.truth === null || row.share === null ? null : row.share - row.truth;
     part.error.textContent = error === null ? "–" : `${error > 0 ? "+" : ""}${percent(error, places)}`;

@@ -3,7 +3,7 @@
 import { brief, count, digits, element, percent } from "./format.js";
 import { places, plain, withUnit } from "./numbers/text.js";
 import { answersOf } from "./numbers/view.js";
-import { reason } from "./words.js";
+import { WEAK, reason } from "./words.js";
 
 const tile = (name, figure, note = "", exact = null) => {
   const text = exact === null ? figure : element("data", { value: exact }, figure);
@@ -12,7 +12,8 @@ const tile = (name, figure, note = "", exact = null) => {
 
 /** Returns the tile of the first quantile of numbers. */
 function median(estimate) {
-  const [{ name, value, low, high }] = answersOf(estimate);
+  const [{ name, value, low, high, weak }] = answersOf(estimate);
+  if (weak) return tile(name, "–", WEAK);
   const decimals = places(low, high);
   return tile(
     name,
@@ -33,7 +34,8 @@ function reach({ discover }) {
 function accuracy(estimate, after) {
   if (estimate.numbers) return median(estimate);
   if (estimate.discover) return reach(estimate);
-  const detectable = estimate.detectable === null ? "more reports needed" : `detectable from ${percent(estimate.detectable, after)}`;
+  if (estimate.detectable === null) return tile("Standard error", "–", "more reports needed");
+  const detectable = `detectable from ${percent(estimate.detectable, after)}`;
   return tile("Standard error", `± ${percent(estimate.sigma, after)}`, detectable, estimate.sigma);
 }
 
@@ -58,7 +60,7 @@ export function tiles(estimate, windows) {
     isWithheld ? tile("Standard error", "–", "withheld") : accuracy(estimate, after),
     tile("Epsilon", String(Number(estimate.oracle.record_epsilon.toPrecision(3))), `oracle ${estimate.oracle.name}`),
   ];
-  if (estimate.error) {
+  if (estimate.error && !estimate.nothing_proved) {
     const { rms, covered, values } = estimate.error;
     list.push(tile("Error now", percent(rms, after), `${count(covered)} of ${count(values)} intervals hold the truth`, rms));
   }

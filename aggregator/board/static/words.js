@@ -99,16 +99,21 @@ export function privacy(query) {
 export function central({ central }) {
   if (!central) return "";
   return (
-    `To somebody who sees this one record, the epsilon of a person is ${number(central.epsilon)} (delta ${number(central.delta)}), if ` +
-    `${count(central.honest)} reports of others are honest. Every further window of the round adds to it.`
+    `Somebody who sees only this window learns little about one person: the odds of any guess change at most ` +
+    `${number(Math.exp(central.epsilon))} times, except with a probability of ${number(central.delta)}. This counts on ` +
+    `${count(central.honest)} reports of other people that follow the rules. Each further window changes the odds again.`
   );
 }
 
 /** Returns the word for what is proved of a value. */
 export const proof = (query) => (query.threshold.kind === "significance" ? "present" : "frequent");
 
+/** The words in place of a number whose interval says too little. */
+export const WEAK = "too few reports";
+
 /** Returns the threshold as text. */
 export function threshold(query, share) {
+  if (share >= 1) return "no share can be proved with so few reports";
   const kinds = {
     significance: `significant above ${percent(share)}`,
     share: `frequent above ${percent(share)}`,

@@ -1,9 +1,9 @@
 // All groups of a query side by side: a small chart for each, with the same values on the same scale.
 
-import { axis, count, digits, element, levelText, percent } from "../format.js";
+import { axis, count, digits, element, inside, levelText, percent } from "../format.js";
 import { position } from "../numbers/scale.js";
 import { places, plain, title, withUnit } from "../numbers/text.js";
-import { withheld } from "../words.js";
+import { WEAK, withheld } from "../words.js";
 
 const NO_GROUP = "(none)"; // reports without a group
 
@@ -77,7 +77,7 @@ export class GroupsView {
 
   #row(row, name, at, unit) {
     const isNumber = row.measure === "number";
-    const isKnown = row.share !== null && row.low !== null;
+    const isKnown = row.share !== null && row.low !== null && !row.weak;
     const decimals = !isKnown ? 0 : isNumber ? places(row.low, row.high) : digits((row.high - row.low) / 4);
     const text = (value) => (isNumber ? plain(value, decimals) : percent(value, decimals));
     const track = element("div", { class: "track", "aria-hidden": "true" });
@@ -87,13 +87,15 @@ export class GroupsView {
       if (isNumber) track.append(place(element("i", { class: "dot" }), at(row, row.share)));
     }
     const interval = isKnown ? element("span", { class: "hidden" }, ` (${text(row.low)} to ${text(row.high)})`) : "";
-    const value = !isKnown ? "–" : isNumber ? withUnit(row.share, decimals, unit) : text(row.share);
+    const value = isNumber ? (share) => withUnit(share, decimals, unit) : (share) => text(inside(share));
+    const words = row.weak ? element("span", { class: "weak" }, WEAK) : "–";
+    const zero = isKnown && !isNumber && row.may_be_zero ? [" ", element("span", { class: "zero" }, "may be zero")] : [];
     return element(
       "tr",
-      { title: isKnown ? `${text(row.low)} to ${text(row.high)}` : "not published" },
-      element("th", { scope: "row" }, name),
+      { title: isKnown ? `${text(row.low)} to ${text(row.high)}` : row.weak ? WEAK : "not published" },
+      element("th", { scope: "row" }, name, ...zero),
       element("td", { class: "plot" }, track),
-      element("td", { class: "number" }, value, interval),
+      element("td", { class: "number" }, isKnown ? value(row.share) : words, interval),
     );
   }
 }

@@ -1,7 +1,7 @@
 // The changes of numbers between two windows: quantiles and means in their unit, ranges as shares.
 
-import { Changes } from "../changes.js";
-import { digits, percent } from "../format.js";
+import { Changes, endText } from "../changes.js";
+import { digits, inside, percent } from "../format.js";
 import { places, plain, title } from "./text.js";
 
 const sign = (number) => (number > 0 ? "+" : "");
@@ -16,24 +16,23 @@ export class NumberChanges extends Changes {
     return answer.values.map((row) => this.#row(row, reach));
   }
 
-  note({ unit, values }) {
-    const isWide = values.some(({ proved, low, high }) => proved && low < 0 && high > 0);
-    const wide = isWide ? " The proof that a quantile moved is a test of its own. So its interval may hold 0: it is wider than needed." : "";
-    return (unit ? ` Numbers are in ${unit}.` : "") + wide;
+  note({ unit }) {
+    return unit ? ` Numbers are in ${unit}.` : "";
   }
 
   #row(row, reach) {
     const isNumber = row.measure === "number";
     const decimals = isNumber ? places(row.low, row.high) : digits((row.high - row.low) / 4);
     const text = (value) => (isNumber ? plain(value, decimals) : percent(value, decimals));
+    const shown = (value) => text(isNumber ? value : inside(value));
     const signed = (value) => sign(value) + text(value);
     const part = (value) => value / Math.abs(row.before);
     const parts = row.before ? { difference: part(row.difference), low: part(row.low), high: part(row.high) } : null;
     return this.row(row, title(row.value), {
-      before: text(row.before),
-      after: text(row.after),
+      before: shown(row.before),
+      after: shown(row.after),
       difference: signed(row.difference),
-      interval: `${signed(row.low)} to ${signed(row.high)}`,
+      interval: [row.low, row.high].map((end) => endText(row, end, signed)).join(" to "),
       track: this.track(parts, reach),
     });
   }

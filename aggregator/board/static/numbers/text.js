@@ -1,6 +1,6 @@
 // Numbers with their unit as text, with as many decimals as their intervals allow.
 
-import { brief } from "../format.js";
+import { brief, levelText } from "../format.js";
 
 const LOCALE = "en";
 const MOST = 6; // decimals
@@ -21,11 +21,14 @@ export const short = (value) => Number(value.toPrecision(3)).toLocaleString(LOCA
 /** Returns a number with its unit, such as 812 ms. */
 export const withUnit = (value, decimals, unit) => (unit ? `${plain(value, decimals)} ${unit}` : plain(value, decimals));
 
+/** Returns the level of an interval as the end of a text in brackets. Empty without a level. */
+export const levelNote = (level) => (level ? `, ${levelText(level)} interval` : "");
+
 /** Returns a number with its interval, such as 812 ms (790 to 840). */
-export function withInterval({ value, low, high }, unit) {
+export function withInterval({ value, low, high, level }, unit) {
   if (value === null) return "–";
   const decimals = places(low, high);
-  return `${withUnit(value, decimals, unit)} (${plain(low, decimals)} to ${plain(high, decimals)})`;
+  return `${withUnit(value, decimals, unit)} (${plain(low, decimals)} to ${plain(high, decimals)}${levelNote(level)})`;
 }
 
 /** Returns a number for an axis. */

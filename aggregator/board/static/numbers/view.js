@@ -1,9 +1,10 @@
 // The numbers of a window: the picture of their distribution, and a table of quantiles, means and ranges.
 
-import { digits, element, percent } from "../format.js";
+import { WEAK } from "../words.js";
+import { digits, element, inside, percent } from "../format.js";
 import { Distribution } from "./distribution.js";
 import { position } from "./scale.js";
-import { places, plain, short, title, withInterval, withUnit } from "./text.js";
+import { levelNote, places, plain, short, title, withInterval, withUnit } from "./text.js";
 
 const quantileName = (share) => `p${Number((100 * share).toPrecision(12))}`;
 
@@ -17,24 +18,33 @@ export function answersOf({ numbers }) {
 }
 
 /** Returns an answer with its interval as text. */
-export function answerText({ measure, value, low, high }, unit) {
-  if (measure === "number") return withInterval({ value, low, high }, unit);
+export function answerText({ measure, value, low, high, level }, unit) {
+  if (measure === "number") return withInterval({ value, low, high, level }, unit);
   const decimals = digits((high - low) / 4);
-  return `${percent(value, decimals)} (${percent(low, decimals)} to ${percent(high, decimals)})`;
+  return `${percent(inside(value), decimals)} (${percent(low, decimals)} to ${percent(high, decimals)}${levelNote(level)})`;
 }
 
 /** Returns a distribution in a sentence. */
 export function summary(estimate) {
   const { numbers } = estimate;
   if (!numbers) return "";
+  if (estimate.nothing_proved) return estimate.nothing_text;
   const rows = answersOf(estimate);
   const quantiles = rows.filter(({ name }) => /^p\d/.test(name));
-  const parts = quantiles.map((row) => `${row.name} is ${answerText(row, numbers.unit)}`);
+  const parts = quantiles.map((row) => `${row.name} is ${row.weak ? `unknown (${WEAK})` : answerText(row, numbers.unit)}`);
   const reach =
     numbers.resolution === null
       ? ""
       : ` The share of the numbers below any number is known to ± ${(100 * numbers.resolution).toFixed(1)} percentage points.`;
   return `${parts.join(", ")}.${reach}`;
+}
+
+/** Returns the ends of a range. Numbers are counted in bins, so the range of the file begins and ends at edges of bins. */
+function rangeText({ name, from, to }, { unit, file }) {
+  const text = (start, end) => `${short(start)} to ${short(end)}${unit ? ` ${unit}` : ""}`;
+  const [start, end] = file[name] ?? [from, to];
+  const isMoved = short(start) !== short(from) || short(end) !== short(to);
+  return isMoved ? `${text(start, end)}, counted from ${short(from)} to ${short(to)}, the nearest edges of bins` : text(from, to);
 }
 
 export class NumbersView {
@@ -56,44 +66,48 @@ export class NumbersView {
     ];
     const caption = element("caption", { class: "hidden" }, "Quantiles, means and ranges. Choose one to see its history.");
     const table = element("table", { id: "quantities" }, caption, element("thead", {}, element("tr", {}, ...heads)), this.body);
-    const scroll = element("div", { class: "scroll", role: "region", "aria-label": "Quantiles, means and ranges", tabindex: "0" }, table);
+    this.scroll = element("div", { class: "scroll", role: "region", "aria-label": "Quantiles, means and ranges", tabindex: "0" }, table);
     const item = (kind, text, more = "") => element("li", { class: more }, element("i", { class: `key ${kind}` }), text);
-    const legend = element(
+    this.legend = element(
       "ul",
       { class: "legend", "aria-label": "Legend" },
       item("block", "share of a block"),
       item("band", "its 95% interval"),
       item("stem", "quantile with its 95% interval"),
-      item("mean", "mean"),
+      item("mean", "mean, on a logarithmic scale the geometric mean"),
       item("true-line", "truth (simulated)", "truth"),
     );
-    this.box.append(this.picture, this.text, scroll, legend);
+    this.box.append(this.picture, this.text, this.scroll, this.legend);
     this.distribution = new Distribution(this.picture);
   }
 
   /** Shows the numbers of an estimate and, in a simulation, the true ones. */
-  show(estimate, selection) {
+  show(estimate, attribute, selection) {
     const { numbers, truths } = estimate;
     this.box.hidden = !numbers;
     if (!numbers) return;
     const rows = answersOf(estimate);
     const mean = numbers.scale === "log" ? "geometric_mean" : "mean";
+    const isMark = ({ name, measure, value, weak }) =>
+      measure === "number" && value !== null && !weak && (name === mean || !["mean", "geometric_mean"].includes(name));
     const marks = rows
-      .filter(({ name, measure, value }) => measure === "number" && value !== null && (name === mean || !["mean", "geometric_mean"].includes(name)))
-      .map((row) => ({ ...row, label: row.name === mean ? "mean" : row.name, kind: row.name === mean ? "mean" : "quantile" }));
-    const ranges = rows.filter(({ measure, value }) => measure === "share" && value !== null);
+      .filter(isMark)
+      .map((row) => ({ ...row, label: row.name === mean ? title(mean).toLowerCase() : row.name, kind: row.name === mean ? "mean" : "quantile" }));
+    const ranges = rows.filter(({ measure, value, weak }) => measure === "share" && value !== null && !weak);
     const truth = estimate.error ? estimate.values.map((each) => each.truth) : null;
     this.distribution.show(numbers, estimate.values, marks, ranges, truth, selection);
+    for (const box of [this.picture, this.scroll, this.legend]) box.hidden = Boolean(estimate.nothing_proved);
     this.text.textContent = summary(estimate);
     this.picture.setAttribute("aria-label", `Distribution. ${summary(estimate)}`);
     const focus = document.activeElement?.dataset?.answer;
-    this.body.replaceChildren(...rows.map((row) => this.#row(row, numbers, truths?.[row.name] ?? null, row.name === selection)));
+    const scale = { ...numbers, file: attribute.numbers.ranges };
+    this.body.replaceChildren(...rows.map((row) => this.#row(row, scale, truths?.[row.name] ?? null, row.name === selection)));
     if (focus) [...this.body.querySelectorAll("button")].find((each) => each.dataset.answer === focus)?.focus({ preventScroll: true });
   }
 
   #row(row, numbers, truth, isChosen) {
     const isNumber = row.measure === "number";
-    const isKnown = row.value !== null;
+    const isKnown = row.value !== null && !row.weak;
     const decimals = isNumber ? places(row.low, row.high) : digits((row.high - row.low) / 4);
     const text = (value) => (value === null ? "–" : isNumber ? withUnit(value, decimals, numbers.unit) : percent(value, decimals));
     const bare = (value) => (isNumber ? plain(value, decimals) : percent(value, decimals));
@@ -110,19 +124,19 @@ export class NumbersView {
       if (isNumber) track.append(place(element("i", { class: "dot" }), at(row.value)));
       if (truth !== null) track.append(place(element("i", { class: "true" }), at(truth)));
     }
-    const ends =
-      row.from === undefined ? [] : [" ", element("small", {}, `${short(row.from)} to ${short(row.to)}${numbers.unit ? ` ${numbers.unit}` : ""}`)];
+    const ends = row.from === undefined ? [] : [" ", element("small", {}, rangeText(row, numbers))];
     const button = element(
       "button",
       { type: "button", "data-answer": row.name, "aria-pressed": String(isChosen), onclick: () => this.choose(row.name) },
       title(row.name),
     );
+    const unknown = row.weak ? element("span", { class: "weak" }, WEAK) : "–";
     const error = truth === null || !isKnown ? null : row.value - truth;
     return element(
       "tr",
       { class: isChosen ? "chosen" : null },
       element("th", { scope: "row", class: "answer" }, button, ...ends),
-      element("td", { class: "number" }, isKnown ? element("data", { value: row.value }, text(row.value)) : "–"),
+      element("td", { class: "number" }, isKnown ? element("data", { value: row.value }, text(isNumber ? row.value : inside(row.value))) : unknown),
       element("td", { class: "plot" }, track),
       element("td", { class: "interval" }, isKnown ? `${bare(row.low)} – ${bare(row.high)}` : "–"),
       element("td", { class: "number truth" }, text(truth)),

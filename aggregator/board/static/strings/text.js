@@ -1,6 +1,6 @@
 // Sentences about unknown strings: what a search can show, the levels of intervals, and an answer about one string.
 
-import { count, digits, duration, levelText, percent } from "../format.js";
+import { count, digits, duration, inside, levelText, percent } from "../format.js";
 import { nameInText } from "./name.js";
 
 export const LEVEL = 0.95; // of the intervals of names that were known before
@@ -10,7 +10,7 @@ const after = ({ low, high }) => digits((high - low) / 4);
 /** Returns a share with its interval as text. */
 export function shareText(row) {
   const places = after(row);
-  return `${percent(row.share, places)} (${percent(row.low, places)} to ${percent(row.high, places)})`;
+  return `${percent(inside(row.share), places)} (${percent(row.low, places)} to ${percent(row.high, places)})`;
 }
 
 /** Returns what a search of a window can show at best, or what its names are if it is not searched. */
@@ -59,6 +59,7 @@ export function answerText(text, answer, names) {
   if (row.share === null) {
     return `${same} cannot be told apart from the names above, so its share is not known. Each of the four maps counts it together with one of them.`;
   }
+  if (row.weak) return `The share of ${name} cannot be told yet, because the window has too few reports.`;
   const source = `${levelText(about.level)} interval, by ${count(about.n)} reports`;
   const isName = names.includes(row.value);
   const kind = isName ? "is a name above" : row.low > 0 ? "is no name above, but it is there" : "may be zero";

@@ -95,7 +95,7 @@ export class StringsView {
       },
       nameElement(row.value),
     );
-    const tag = seen === windowEnd && level !== LEVEL ? [element("span", { class: "tag enter" }, "new")] : [];
+    const tag = seen === windowEnd && level !== LEVEL ? [element("span", { class: "tag enter" }, "newly proved")] : [];
     return element(
       "tr",
       { class: isChosen ? "chosen" : null },
