@@ -7,10 +7,10 @@ const PAUSE = 1000; // milliseconds until the next attempt
 const PATIENCE = 10_000; // milliseconds until a request fails
 
 export class ApiError extends Error {
-  /** `parameter` names the wrong parameter of the request, if there is one. */
-  constructor(status, detail, parameter) {
+  /** `parameter` names the wrong parameter of the request, and `near` has names near to an unknown one. */
+  constructor(status, detail, { parameter, near } = {}) {
     super(detail);
-    Object.assign(this, { status, parameter });
+    Object.assign(this, { status, parameter, near });
   }
 }
 
@@ -33,8 +33,8 @@ async function request(path, parameters) {
   const url = `${API}/${path}${search ? `?${search}` : ""}`;
   const response = await fetch(url, { headers: headers(), cache: "no-cache", signal: AbortSignal.timeout(PATIENCE) });
   if (response.ok) return response;
-  const { detail, parameter } = await response.json();
-  throw new ApiError(response.status, detail ?? response.statusText, parameter);
+  const { detail, ...more } = await response.json();
+  throw new ApiError(response.status, detail ?? response.statusText, more);
 }
 
 /** Follows the events until the board refuses the token.

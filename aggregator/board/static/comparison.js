@@ -11,6 +11,13 @@ const AGES = [
   ["86400", "a day ago"],
   ["604800", "a week ago"],
 ];
+const STEPS = [
+  [1, "-1", "the window before"],
+  [5, "-5", "5 windows before"],
+  [30, "-30", "30 windows before"],
+  [1, "first", "the first window"],
+]; // windows that must exist before, the choice as the API has it, and its name
+const MOST_STEPS = 30;
 const GROUP = "group "; // begins the choice of another group
 const $ = (id) => document.getElementById(id);
 
@@ -27,39 +34,78 @@ export class Comparison {
   /** Requests and shows a comparison. `about` names the window, the attribute and the group of the page. */
   async show(query, estimate, about, { subject, top, labels }) {
     const changes = estimate.numbers ? this.ofNumbers : this.ofValues;
-    const others = about.group === null ? [] : labels.filter((label) => label !== about.group);
-    const choice = this.address.get("compare");
-    const age = AGES.find(([seconds]) => seconds === choice);
-    const other = others.find((label) => GROUP + label === choice);
-    const fixed = other === undefined ? this.address.get("from") : null;
-    const windows = [...AGES, ...(fixed ? [["from", `the window to ${moment(Number(fixed))}`]] : [])];
-    const groups = others.map((label) => [GROUP + label, `${query.groups.name} ${label}`]);
-    select($("compare"), [["", "nothing"], ...windows, ...groups], fixed ? "from" : age || other !== undefined ? choice : "");
-    this.from = null;
-    if (!age && !fixed && other === undefined)
-      return changes.say(`Choose an earlier window${groups.length ? " or another group" : ""}, to see what differs.`);
-    if (!estimate.final) return changes.say("The provisional window is not compared.");
     const path = `queries/${encodeURIComponent(query.name)}`;
-    let two = { window: estimate.window.end, with: other };
-    if (other === undefined) {
-      this.from = fixed ?? (await this.#before(path, about, estimate.window.end - Number(age[0]), subject));
-      if (this.from === undefined) return changes.say(`This board has no window that ended ${age[1]} or earlier.`);
-      two = { from: this.from, to: estimate.window.end };
-    }
-    const answer = await this.answers
-      .get([subject], `${path}/compare`, { ...about, ...two, top })
-      .catch((error) => (error instanceof ApiError && [400, 404].includes(error.status) ? error : Promise.reject(error)));
-    const gone =
-      other === undefined
-        ? `This board does not have the window that ended at ${moment(Number(this.from))}.`
-        : `${query.groups.name} ${other} has no reports in this window.`;
-    if (answer instanceof ApiError) changes.say(answer.status === 404 ? gone : answer.message);
-    else changes.show(answer, query);
+    const ask = (route, parameters) => this.answers.get([subject], `${path}/${route}`, parameters);
+    const others = about.group === null ? [] : labels.filter((label) => label !== about.group);
+    const groups = others.map((label) => [GROUP + label, `${query.groups.name} ${label}`]);
+    const choice = this.address.get("compare") ?? "";
+    const isGroup = groups.some(([value]) => value === choice);
+    const fixed = isGroup ? null : this.address.get("from");
+    const windows = estimate.final ? await this.#windows(ask, about, estimate.window.end) : [];
+    this.#fill([...windows, ...groups], fixed, choice);
+
+    this.from = null;
+    if (!choice && !fixed) return changes.say(this.#invitation(windows, groups));
+    if (!estimate.final) return changes.say("The provisional window is not compared.");
+    const other = isGroup ? choice.slice(GROUP.length) : null;
+    const two = isGroup ? { window: estimate.window.end, with: other } : await this.#pair(ask, about, fixed ?? choice, estimate.window.end);
+    if (two === null) return changes.say(`This board has no window that ended ${nameOf(choice)} or earlier.`);
+    const answer = await ask("compare", { ...about, ...two, top }).catch((error) => {
+      if (error instanceof ApiError && [400, 404].includes(error.status)) return error;
+      throw error;
+    });
+
+    const gone = isGroup ? `${query.groups.name} ${other} has no reports in this window.` : goneText(fixed ?? choice);
+    if (answer instanceof ApiError) return changes.say(answer.status === 404 ? gone : answer.message);
+    if (!isGroup) this.from = answer.before.window.end;
+    changes.show(answer, query);
+  }
+
+  #invitation(windows, groups) {
+    if (!windows.length && !groups.length) return "There is no earlier window yet. The next one can be compared with this one.";
+    const ways = [...(windows.length ? ["an earlier window"] : []), ...(groups.length ? ["another group"] : [])];
+    return `Choose ${ways.join(" or ")}, to see what differs.`;
+  }
+
+  /** Fills the menu with what exists, and with the choice of the address. */
+  #fill(options, fixed, choice) {
+    const isListed = options.some(([value]) => value === choice);
+    const missing = choice && !fixed && !isListed ? [[choice, nameOf(choice)]] : [];
+    const own = fixed ? [["from", `the window to ${moment(Number(fixed))}`]] : missing;
+    select($("compare"), [["", "nothing"], ...options, ...own], fixed ? "from" : choice);
+  }
+
+  /** Returns the earlier windows that the board has, each a choice and its name. */
+  async #windows(ask, { kind, size, step, group }, end) {
+    const of = { kind, size, step, group };
+    const { windows } = await ask("windows", { ...of, to: end, limit: MOST_STEPS });
+    if (!windows.length) return [];
+    const ends = await Promise.all(AGES.map(([seconds]) => this.#before(ask, of, end - Number(seconds))));
+    const steps = STEPS.filter(([count]) => windows.length >= count).map(([, value, name]) => [value, name]);
+    return [...steps, ...AGES.filter((_, at) => ends[at] !== undefined)];
+  }
+
+  /** Returns the two windows of a choice as the API has them, or null if there is no earlier one. */
+  async #pair(ask, about, choice, to) {
+    const isAge = AGES.some(([seconds]) => seconds === choice);
+    const from = isAge ? await this.#before(ask, about, to - Number(choice)) : choice;
+    return from === undefined ? null : { from, to };
   }
 
   /** Returns the end of the newest window that ended at a time or earlier. */
-  async #before(path, { kind, size, step, group }, time, subject) {
-    const { windows } = await this.answers.get([subject], `${path}/windows`, { kind, size, step, group, limit: 1, to: time + 1 });
+  async #before(ask, { kind, size, step, group }, time) {
+    const { windows } = await ask("windows", { kind, size, step, group, limit: 1, to: Math.max(0, time + 1) });
     return windows.at(-1)?.end;
   }
+}
+
+/** Returns the name of a choice. */
+function nameOf(choice) {
+  return [...AGES, ...STEPS.map(([, value, name]) => [value, name])].find(([value]) => value === choice)?.[1] ?? choice;
+}
+
+/** Returns that the board lacks the earlier window. */
+function goneText(choice) {
+  if (/^\d+$/.test(choice)) return `This board does not have the window that ended at ${moment(Number(choice))}.`;
+  return `This board does not have ${nameOf(choice)}.`;
 }

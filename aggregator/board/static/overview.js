@@ -1,31 +1,72 @@
 // The overview: one row for each query, with its state, its newest window and its alerts.
 
-import { count, digits, element, percent, windowName } from "./format.js";
+import { swap } from "./controls.js";
+import { count, digits, element, inside, percent, windowName } from "./format.js";
 import { places, plain, withUnit } from "./numbers/text.js";
 import { about, statusOf } from "./status.js";
 import { nameElement } from "./strings/name.js";
 import { withheld } from "./words.js";
 
-const ORDER = ["late", "withheld", "live", "quiet", "waiting", "retired"];
+const ORDER = ["late", "live", "quiet", "withheld", "waiting", "retired"];
+const PAGE = 50; // queries on a page
 const NAMES = { late: "late", withheld: "withheld", live: "live", quiet: "quiet", waiting: "waiting", retired: "retired" };
+
+/** Returns queries by state, those that need attention first, and by their reports. */
+const ordered = (queries) =>
+  [...queries].sort(
+    (one, other) =>
+      ORDER.indexOf(one.state) - ORDER.indexOf(other.state) || (other.n ?? -1) - (one.n ?? -1) || one.name.localeCompare(other.name),
+  );
 
 export class Overview {
   #queries = [];
 
-  constructor(body, text, none) {
-    this.body = body;
-    this.text = text;
-    this.none = none;
+  /** `choose` changes the address: a state shows only its queries, and a page the next 50. */
+  constructor(body, { text, none, pages, choose }) {
+    Object.assign(this, { body, text, none, pages, choose });
   }
 
-  /** Shows the queries whose names contain a text, at a time of the board's clock. */
-  show(queries, search, now) {
+  /** Shows the queries whose names contain a text, or that have a state, at a time of the board's clock. */
+  show(queries, { search, state, page }, now) {
     this.#queries = queries;
-    const matches = queries.filter(({ name }) => name.toLowerCase().includes(search.toLowerCase()));
-    this.body.replaceChildren(...matches.map((query) => this.#row(query, now)));
+    const found = queries.filter(({ name }) => name.toLowerCase().includes(search.toLowerCase()));
+    const matches = ordered(found.filter((query) => state === null || query.state === state));
+    const last = Math.max(0, Math.ceil(matches.length / PAGE) - 1);
+    const number = Math.min(Math.max(0, page), last);
+    const visible = matches.slice(PAGE * number, PAGE * (number + 1));
+    this.body.replaceChildren(...visible.map((query) => this.#row(query, now)));
     this.none.hidden = matches.length > 0;
-    this.none.textContent = queries.length ? `No name of ${count(queries.length)} queries contains “${search}”.` : "There are no queries yet.";
-    this.text.textContent = this.#summary();
+    this.none.textContent = this.#noneText(search, state);
+    this.#showCounts(state);
+    this.#showPages(number, last);
+  }
+
+  #noneText(search, state) {
+    if (!this.#queries.length) return "There are no queries yet. A worker publishes them when it starts with a query file.";
+    if (state !== null) return `No query ${search ? `with “${search}” in its name ` : ""}is ${NAMES[state]} now. Choose another state.`;
+    return `No name of ${count(this.#queries.length)} queries contains “${search}”.`;
+  }
+
+  /** Shows how many queries have each state. A click shows only these. */
+  #showCounts(state) {
+    const counts = new Map(ORDER.map((name) => [name, this.#queries.filter((query) => query.state === name).length]));
+    const buttons = ORDER.filter((name) => counts.get(name) || name === state).map((name) => {
+      const isChosen = name === state;
+      const onclick = () => this.choose({ state: isChosen ? null : name, page: null });
+      const attributes = { type: "button", class: "plain", "data-state": name, "aria-pressed": String(isChosen), onclick };
+      return element("button", attributes, `${count(counts.get(name))} ${NAMES[name]}`);
+    });
+    swap(this.text, buttons, JSON.stringify([[...counts], state]));
+  }
+
+  #showPages(number, last) {
+    this.pages.hidden = last === 0;
+    const button = (text, page) => {
+      const isOff = page < 0 || page > last;
+      return element("button", { type: "button", disabled: isOff, onclick: () => this.choose({ page: page || null }) }, text);
+    };
+    const text = element("span", {}, `Page ${number + 1} of ${last + 1}`);
+    swap(this.pages, [button("Previous", number - 1), text, button("Next", number + 1)], `${number} ${last}`);
   }
 
   /** Counts the ages up, without a request. */
@@ -35,12 +76,6 @@ export class Overview {
       const text = this.#age(byName.get(cell.dataset.query), now);
       if (cell.textContent !== text) cell.textContent = text;
     }
-  }
-
-  #summary() {
-    const states = this.#queries.map(({ state }) => state);
-    const parts = ORDER.map((state) => [states.filter((each) => each === state).length, NAMES[state]]).filter(([many]) => many);
-    return parts.map(([many, name]) => `${count(many)} ${name}`).join(", ");
   }
 
   #age(query, now) {
@@ -85,10 +120,11 @@ export class Overview {
   #figures({ measure, unit, share, low, high }) {
     const decimals = measure === "number" ? places(low, high) : digits((high - low) / 8);
     if (measure === "number") return [withUnit(share, decimals, unit), `${plain(low, decimals)} to ${plain(high, decimals)}`];
-    return [percent(share, decimals), `${percent(low, decimals)} to ${percent(high, decimals)}`];
+    return [percent(inside(share), decimals), `${percent(low, decimals)} to ${percent(high, decimals)}`];
   }
 
   #leader(query) {
+    if (query.nothing_proved) return [element("td", { class: "leader untold", colspan: 2 }, query.nothing_text)];
     if (query.value === null || query.share === null)
       return [element("td", { class: "leader nothing" }, "–"), element("td", { class: "share nothing" }, "–")];
     const attribute = query.attribute === null ? [] : [element("small", {}, `${query.attribute} `)];
