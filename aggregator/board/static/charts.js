@@ -2,6 +2,7 @@
 
 import { axis, brief, clock, element } from "./format.js";
 import { axisNumber } from "./numbers/text.js";
+import { picture } from "./picture.js";
 
 // Seconds between ticks. Steps of 2 and 20 minutes suit the width of a phone.
 const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400];
@@ -16,7 +17,7 @@ class Chart {
   constructor(box) {
     this.#box = box;
     new ResizeObserver(() => this.#plot?.setSize(this.#size())).observe(box);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#draw());
+    document.addEventListener("theme", () => this.#draw());
   }
 
   /** Shows columns of numbers, the first of them times. A new shape draws a new chart. */
@@ -27,6 +28,12 @@ class Chart {
     if (!this.#isEnough() || !globalThis.uPlot) return this.#none();
     if (same) this.#plot.setData(data);
     else this.#draw();
+  }
+
+  /** Returns the picture of the chart as a file has it, or null if there is nothing to draw. */
+  picture(title, note) {
+    if (!this.#isEnough()) return null;
+    return picture({ title, note, times: this.#data[0], ...this.parts(this.#data) });
   }
 
   /** Whether there are two windows, and a number to draw. */
@@ -75,6 +82,16 @@ const line = (stroke, more = {}) => ({ stroke, width: 2, points: { size: 6, filt
 /** The shares or numbers of one or two values, their intervals and a true share. Columns: end, low, high, share, truth; low, high, share. */
 export class History extends Chart {
   measure = "share";
+
+  parts([, low, high, share, truth, secondLow, secondHigh, second]) {
+    const lines = [
+      { column: truth, name: "true" },
+      { column: share, name: "bar-edge" },
+    ];
+    if (second) lines.push({ column: second, name: "second" });
+    return { bands: [[low, high], ...(second ? [[secondLow, secondHigh]] : [])], lines, measure: this.measure };
+  }
+
   label = (number) => (this.measure === "share" ? axis : axisNumber)(number);
 
   options(colour, columns) {
@@ -93,6 +110,14 @@ export class History extends Chart {
 
 /** Counted and refused reports per second. Columns: end, counted, refused. */
 export class Rates extends Chart {
+  parts([, counted, refused]) {
+    const lines = [
+      { column: counted, name: "bar-edge" },
+      { column: refused, name: "threshold" },
+    ];
+    return { bands: [], lines, measure: "number" };
+  }
+
   label = (number) => brief(number);
 
   options(colour) {
