@@ -4,6 +4,7 @@ import { Address } from "./address.js";
 import { Answers } from "./answers.js";
 import { ApiError, listen, remember } from "./api.js";
 import { clock, moment } from "./format.js";
+import { listenToKeys } from "./keys.js";
 import { Overview } from "./overview.js";
 import { QueryPage, subject, windowKey } from "./query_page.js";
 import { statusOf } from "./status.js";
@@ -19,7 +20,12 @@ const now = () => Date.now() / 1000 + state.ahead;
 const answers = new Answers();
 const address = new Address(refresh);
 const page = new QueryPage({ address, answers, now, empty, choose });
-const overview = new Overview($("all-rows"), $("overview-text"), $("all-none"));
+const overview = new Overview($("all-rows"), {
+  text: $("overview-text"),
+  none: $("all-none"),
+  pages: $("overview-pages"),
+  choose,
+});
 
 /** Whether the address is that of the overview. */
 const isOverview = () => !address.has("q");
@@ -65,7 +71,7 @@ async function showOverview() {
   state.isStale = false;
   const search = address.get("find") ?? "";
   if (document.activeElement !== $("find-query")) $("find-query").value = search;
-  overview.show(state.rows, search, now());
+  overview.show(state.rows, { search, state: address.get("state"), page: Number(address.get("page")) || 0 }, now());
   section("overview");
   status();
 }
@@ -193,13 +199,14 @@ const on = {
 
 $("skip").addEventListener("click", () => $("main").focus());
 $("kind").addEventListener("change", (event) => choose({ window: event.target.value, at: null, from: null }));
-$("range").addEventListener("change", (event) => choose({ range: event.target.value || null }));
 $("find").addEventListener("input", (event) => choose({ find: event.target.value || null }));
-$("find-query").addEventListener("input", (event) => choose({ find: event.target.value || null }));
+$("find-query").addEventListener("input", (event) => choose({ find: event.target.value || null, page: null }));
 $("compare").addEventListener("change", ({ target }) => choose(target.value === "from" ? {} : { compare: target.value || null, from: null }));
 $("with").addEventListener("change", (event) => choose({ with: event.target.value || null }));
 $("pause").addEventListener("click", () => page.pause(query()));
 $("export").addEventListener("click", () => page.download().catch(failed));
+$("export-json").addEventListener("click", () => page.saveSeen());
+for (const id of ["history", "rates"]) $(`${id}-picture`).addEventListener("click", () => page.savePicture(id));
 $("attribute").addEventListener("change", (event) => choose({ attribute: event.target.value, value: null, with: null, given: null }));
 $("group").addEventListener("change", (event) => choose({ group: event.target.value || null, compare: null, from: null }));
 $("provisional").addEventListener("change", (event) => choose({ filling: event.target.checked ? "1" : null }));
@@ -209,5 +216,6 @@ $("token").addEventListener("submit", (event) => {
   remember($("token-text").value);
   listen(on);
 });
+listenToKeys();
 setInterval(status, 1000);
 listen(on);

@@ -1,5 +1,6 @@
 // The page of one query: the ranking of a window, its changes, histories, rates, alerts and privacy.
 
+import { absentValue } from "./absent_value.js";
 import { Alerts } from "./alerts.js";
 import { ApiError, table } from "./api.js";
 import { Comparison } from "./comparison.js";
@@ -8,9 +9,11 @@ import { clock, count, duration, element, levelText, moment, windowName } from "
 import { PAIR, PairTable } from "./pair_table.js";
 import { GroupsView, labelsOf } from "./groups/view.js";
 import { NumbersView, answersOf } from "./numbers/view.js";
+import { save } from "./picture.js";
 import { Ranking } from "./ranking.js";
 import { Series } from "./series.js";
 import { StringsView } from "./strings/view.js";
+import { TimeRange } from "./time_range.js";
 import { tiles } from "./tiles.js";
 import { central, flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
 
@@ -18,13 +21,6 @@ const FIRST_ROWS = 15;
 const GROUP_ROWS = 8;
 const SMOOTH = "norm_sub"; // the blocks of a histogram for the eye, with shares from 0 to 100%
 const ALL = 10_000; // maximum number of rows of the API
-const RANGES = [
-  ["", "all windows"],
-  ["900", "15 min"],
-  ["3600", "1 h"],
-  ["21600", "6 h"],
-  ["86400", "1 d"],
-];
 const $ = (id) => document.getElementById(id);
 
 export const windowKey = ({ kind, size, step }) => `${kind}-${size}-${step}`;
@@ -41,15 +37,27 @@ const ifGone = (error, instead) => {
 };
 
 /** Returns the name that the page shows first: a quantile, or the largest value. */
-const firstName = ({ areNumbers, attribute }, estimate) => (areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value);
+function firstName({ areNumbers, attribute }, estimate) {
+  if (estimate.nothing_proved) return undefined;
+  return areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value;
+}
 
 /** Returns the names of all values or numbers of an estimate. */
 const valueNames = ({ areNumbers }, estimate) =>
   areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
 
+/** Returns the rows of a list in which the value that the user names has its own interval, that of its history. */
+function withNamed(rows, value, points, end) {
+  const point = points?.points.find((each) => each.end === end);
+  if (!point) return rows;
+  const { low, high, may_be_zero, weak } = point;
+  return rows.map((row) => (row.value === value ? { ...row, low, high, may_be_zero, weak, level: points.level } : row));
+}
+
 export class QueryPage {
   #download = null;
   #end = null;
+  #seen = null; // the estimate as the page shows it
 
   /** Knows the address, the answers of the board and the board's clock. `empty` shows a sentence instead of the page. */
   constructor({ address, answers, now, empty, choose }) {
@@ -57,6 +65,7 @@ export class QueryPage {
     this.since = Date.now() / 1000;
     this.ranking = new Ranking($("rows"), $("axis"), (value) => choose({ value }));
     this.series = new Series(now);
+    this.range = new TimeRange(address, choose);
     this.alerts = new Alerts($("alerts"), $("news"), address);
     this.pairs = new PairTable($("pairs"), choose);
     this.comparison = new Comparison(address, answers);
@@ -78,11 +87,6 @@ export class QueryPage {
   /** Whether a new record of this kind of window changes the page. */
   shows(query, window) {
     return [this.kind(query), this.rateKind(query)].some((each) => windowKey(each) === windowKey(window));
-  }
-
-  /** Returns the length of the charts in seconds, or an empty string for all windows. */
-  #range() {
-    return RANGES.find(([seconds]) => seconds === this.address.get("range"))?.[0] ?? "";
   }
 
   /** Requests the page of a query and shows it. Returns whether there is a window to show. */
@@ -151,30 +155,40 @@ export class QueryPage {
     const { query, path, of, attribute, areStrings, at } = selection;
     const { kind, size, step, group } = of;
     const second = this.address.get("with");
-    const span = this.#span(estimate, at);
+    const span = this.range.parameters(estimate.window.end, of.step || query.pane, at);
     const finals = subject(query.name, of, true);
-    const pointsOf = (name) => {
-      const answer = this.answers.get([finals], `${path}/history`, { ...about, value: name, ...span });
-      return answer.catch((error) => ifGone(error, null));
-    };
 
-    const [points, others, rates, changes, asked] = await Promise.all([
-      value === undefined ? null : pointsOf(value),
-      second === null || value === undefined ? null : pointsOf(second),
+    const [[points, others], rates, changes, asked, absent] = await Promise.all([
+      this.#histories(selection, estimate, { ...about, ...span }, [value, second]),
       this.#rates(query, path, { group, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
       areStrings ? this.#askFor(query, path, { ...about, ...position }) : null,
+      this.#absent(selection, estimate, { ...about, ...position }),
       areStrings ? null : this.#compare(selection, estimate, finals),
       this.#showPairs(query, path, attribute, { ...of, ...position }),
       this.#showGroups(query, path, attribute, { kind, size, step, ...position }, group),
     ]);
-    return { second, points, others, windows: rates.windows, alerts: changes.alerts, asked };
+    return { second, points, others, windows: rates.windows, alerts: changes.alerts, asked, absent };
   }
 
-  /** Returns the parameters of the time that the charts show, up to the window at which the page is paused. */
-  #span({ window }, at) {
-    const range = Number(this.#range());
-    return { to: at && Number(at) + 1, ...(range ? { from: Math.max(0, window.end - range), limit: ALL } : {}) };
+  /** Requests the value that a search does not find in the table. */
+  #absent({ query, path, of, search, isList }, estimate, about) {
+    if (!search || !isList || estimate.values.some((each) => folded(each.value).includes(search))) return [];
+    const ask = (value) => this.answers.get([subject(query.name, of, !about.provisional)], `${path}/estimate`, { ...about, value });
+    return absentValue(this.address.get("find"), { ask, query, choose: (changes) => this.choose(changes) });
+  }
+
+  /** Requests the histories of the value that the page shows, and of a second one if the user names it. */
+  #histories({ query, path, of, isList }, estimate, about, [value, second]) {
+    if (value === undefined) return [null, null];
+    const pointsOf = (name, listed) => {
+      const answer = this.answers.get([subject(query.name, of, true)], `${path}/history`, { ...about, value: name, listed });
+      return answer.catch((error) => ifGone(error, null));
+    };
+
+    // The first value is shown because it leads, so its interval has the level of the list. A named one keeps 95%.
+    const length = isList && !this.address.has("value") ? estimate.values.length || null : null;
+    return Promise.all([pointsOf(value, length), second === null ? null : pointsOf(second, null)]);
   }
 
   /** Requests the windows for the chart of reports per second. */
@@ -190,20 +204,30 @@ export class QueryPage {
   }
 
   /** Shows the estimate of a window, and what else was requested. */
-  #showResults(selection, estimate, value, { second, points, others, windows, alerts, asked }) {
+  #showResults(selection, estimate, value, { second, points, others, windows, alerts, asked, absent }) {
     const { query, of, attribute, areNumbers, areStrings, isList, at, search } = selection;
     this.alerts.show(at ? alerts.filter((each) => each.window.end <= at) : alerts);
 
     const isSearch = search && isList;
-    const values = isSearch ? estimate.values.filter((each) => folded(each.value).includes(search)) : estimate.values;
+    const matches = isSearch ? estimate.values.filter((each) => folded(each.value).includes(search)) : estimate.values;
+    const values = isList && this.address.has("value") ? withNamed(matches, value, points, estimate.window.end) : matches;
     this.#showEstimate(query, { ...estimate, values }, value, windows, areNumbers, areStrings);
-    this.numbers.show(estimate, value);
+    this.numbers.show(estimate, attribute, value);
     this.strings.show(estimate, attribute, value, asked);
     $("values").replaceChildren(...valueNames(selection, estimate).map((name) => element("option", { value: name })));
+    $("absent").replaceChildren(...absent);
+    this.range.show(estimate.window.end);
+    const { level } = estimate;
+    this.#seen = { ...estimate, values: values.map((row) => ({ level, ...row })) };
+    $("nothing").textContent = estimate.nothing_text ?? "";
     $("withheld").textContent = gap(estimate, query, Boolean(at));
 
     const isSame = points?.measure === others?.measure; // a share and a number have no common axis
-    this.series.showHistory([value, points], second === null || !isSame ? null : [second, others], query.simulated, of.step || query.pane);
+    this.series.showHistory([value, points], second === null || !isSame ? null : [second, others], {
+      simulated: query.simulated,
+      step: of.step || query.pane,
+      nothing: estimate.nothing_text,
+    });
     this.series.showRates(windows, query);
     $("privacy").replaceChildren(...privacy(query));
   }
@@ -328,7 +352,8 @@ export class QueryPage {
     const more = $("more");
     const scroll = $("ranking").closest(".scroll");
     scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
-    scroll.hidden = $("ranking-foot").hidden = cause !== null || !isList;
+    const isUntold = estimate.nothing_proved && estimate.values.some(({ weak }) => weak);
+    scroll.hidden = $("ranking-foot").hidden = cause !== null || !isList || isUntold;
     more.hidden = estimate.published <= FIRST_ROWS || this.address.has("find");
     more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   }
@@ -356,7 +381,6 @@ export class QueryPage {
     const isPaused = this.address.has("at");
     $("pause").setAttribute("aria-pressed", isPaused);
     $("pause").textContent = isPaused ? "Resume" : "Pause";
-    select($("range"), RANGES, this.#range());
     select(
       $("kind"),
       query.windows.map((each) => [windowKey(each), windowName(each)]),
@@ -391,6 +415,16 @@ export class QueryPage {
   pause(query) {
     const isPaused = this.address.has("at");
     this.choose(isPaused ? { at: null, from: null } : { q: query.name, window: windowKey(this.kind(query)), at: this.#end });
+  }
+
+  /** Saves exactly the rows that the page shows, each with the level of its interval. */
+  saveSeen() {
+    save(this.#download[2].replace(/csv$/, "json"), "application/json", JSON.stringify(this.#seen, null, 2));
+  }
+
+  /** Saves a chart as a picture. */
+  savePicture(id) {
+    this.series.savePicture(id, this.#download[2].replace(/\.csv$/, ""));
   }
 
   /** Saves the visible table as a file. */

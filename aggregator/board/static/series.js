@@ -1,15 +1,25 @@
 // The charts of a query's page over time: the history of one or two values, and the reports per second.
 
 import { History, Rates } from "./charts.js";
-import { clock, count, element, windowName } from "./format.js";
+import { clock, count, element, inside, windowName } from "./format.js";
+import { savePicture } from "./picture.js";
 import { answerText } from "./numbers/view.js";
 import { spaced } from "./status.js";
 import { nameInText } from "./strings/name.js";
-import { reason, withheld } from "./words.js";
+import { WEAK, reason, withheld } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const UNKNOWN = { flags: [], n: 0, share: null, low: null, high: null, truth: null, duplicate: 0, implausible: 0 };
 const emptyPoint = (end) => ({ ...UNKNOWN, start: end, end });
+
+/** Returns the points of a history as the chart shows them: no share outside 0 and 1, and no weak number. */
+function shown(answer) {
+  const fit = answer?.measure === "share" ? inside : (value) => value;
+  return (answer?.points ?? []).map((point) => {
+    const [share, low, high] = point.weak ? [null, null, null] : [point.share, point.low, point.high].map(fit);
+    return { ...point, share, low, high };
+  });
+}
 
 /** Returns the newest share of a value as text. */
 function historyText(value, answer, simulated) {
@@ -18,12 +28,13 @@ function historyText(value, answer, simulated) {
   const gaps = points.filter((point) => point.withheld).length;
   const note = gaps ? `; ${gaps} of ${points.length} windows withheld` : "";
   if (!last) return `${nameInText(value)}: not among the published values${note}`;
-  const { measure, unit } = answer;
+  if (last.weak) return `${nameInText(value)}: ${WEAK} at ${clock(last.end)}${note}`;
+  const { measure, unit, level } = answer;
   const truth =
     simulated && last.truth !== null
       ? `, ${measure === "share" ? "true share" : "truth"} ${answerText({ ...last, measure, value: last.truth }, unit).split(" (")[0]}`
       : "";
-  return `${nameInText(value)}: ${answerText({ ...last, measure, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
+  return `${nameInText(value)}: ${answerText({ ...last, measure, level, value: last.share }, unit)} at ${clock(last.end)}${truth}${note}`;
 }
 
 export class Series {
@@ -34,14 +45,21 @@ export class Series {
     this.rates = new Rates($("rates"));
   }
 
+  /** Saves a chart as a picture, with its title, its text and the time. */
+  savePicture(id, name) {
+    const chart = id === "history" ? this.history : this.rates;
+    const node = chart.picture(`${name}: ${$(`${id}-title`).textContent}`, $(`${id}-text`).textContent);
+    if (node) savePicture(`${name}-${id}.svg`, node);
+  }
+
   /** Shows the history of a value and of a second one, each with its answer of the API. */
-  showHistory([value, answer], second, simulated, step) {
-    const points = answer?.points ?? [];
+  showHistory([value, answer], second, { simulated, step, nothing }) {
+    const points = shown(answer);
     this.history.measure = answer?.measure ?? "share";
-    $("history-text").textContent = value === undefined ? "No window with values yet" : historyText(value, answer, simulated);
+    $("history-text").textContent = value === undefined ? (nothing ?? "No window with values yet") : historyText(value, answer, simulated);
     $("second-text").hidden = second === null;
     $("second-text").textContent = second === null ? "" : historyText(...second, simulated);
-    const other = new Map((second?.[1]?.points ?? []).map((point) => [point.end, point]));
+    const other = new Map(shown(second?.[1]).map((point) => [point.end, point]));
     const line = spaced(points, step, this.now(), emptyPoint);
     const column = (key) => line.map((point) => point[key]);
     const columns = [column("end"), column("low"), column("high"), column("share"), column("truth")];
