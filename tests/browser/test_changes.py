@@ -186,6 +186,7 @@ async () => {
     alert("enter", "old", 1000, 60), alert("enter", "returned", 990), alert("leave", "returned", 700),
     alert("enter", "returned", 300), alert("enter", "old", 300),
     alert("enter", "first", 1000, 60), alert("enter", "first", 200, 10, true),
+    alert("surge", "sudden", 1000), alert("enter", "sudden", 1000), alert("surge", "sudden", 1000, 60),
   ]);
   return Object.fromEntries(alerts.recent(null, 1000));
 }
@@ -194,4 +195,4 @@ async () => {
 
 def test_a_value_that_an_earlier_window_proved_is_not_new(watch, board):
     tags = open_page(watch, board, "q=homepage").page.evaluate(TAGS)
-    assert tags == {"new": "enter", "twice": "enter", "old": None, "returned": "back", "first": None}
+    assert tags == {"new": "enter", "twice": "enter", "old": None, "returned": "back", "first": None, "sudden": "new"}

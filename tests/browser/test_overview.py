@@ -66,7 +66,11 @@ def row_of(page, name):
 def test_each_query_has_a_row_and_no_name_is_cut(watch, board, size):
     view = open_overview(watch, board, viewport=size)
     page = view.page
-    assert page.locator("#all-rows th").all_inner_texts() == sorted(QUERIES)
+    rows = board.json("api/v1/overview")["queries"]
+    order = ["late", "live", "quiet", "withheld", "waiting"]
+    rows.sort(key=lambda row: (order.index(row["state"]), -(-1 if row["n"] is None else row["n"]), row["name"]))
+    assert page.locator("#all-rows th").all_inner_texts() == [row["name"] for row in rows]
+    assert {*QUERIES} == {row["name"] for row in rows}
     assert page.locator("#all-rows th").evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     (row,) = [row for row in board.json("api/v1/overview")["queries"] if row["name"] == "homepage"]
@@ -81,6 +85,43 @@ def test_each_query_has_a_row_and_no_name_is_cut(watch, board, size):
     expect(row_of(page, "absent").locator(".pill")).to_have_text("waiting")
     assert not re.search(r"\b0 reports", page.locator("#all-rows").inner_text())
     assert view.errors == []
+
+
+def test_the_counts_show_only_the_queries_of_a_state(watch, board):
+    view = open_overview(watch, board)
+    page = view.page
+    states = [row["state"] for row in board.json("api/v1/overview")["queries"]]
+    button = page.get_by_role("button", name=f"{states.count('waiting')} waiting")
+    button.click()
+    expect(page.locator("#all-rows tr")).to_have_count(states.count("waiting"))
+    expect(button).to_have_attribute("aria-pressed", "true")
+    assert "state=waiting" in page.url
+    button.click()
+    expect(page.locator("#all-rows tr")).to_have_count(len(states))
+    page.goto(f"{board.url}#state=retired")
+    expect(page.locator("#all-none")).to_contain_text("No query is retired now")
+    assert view.errors == []
+
+
+PAGES = """
+async () => {
+  const { Overview } = await import("/static/overview.js");
+  const make = (name) => document.createElement(name);
+  const [body, text, none, pages] = ["tbody", "p", "p", "p"].map(make);
+  const choices = [];
+  const overview = new Overview(body, { text, none, pages, choose: (change) => choices.push(change) });
+  const unknown = { value: null, share: null, withheld_reason: null, end: null, latest: null, starts: null, alerts: 0 };
+  const queries = Array.from({ length: 120 }, (_, at) => ({ ...unknown, name: `q${at}`, state: "waiting", n: at }));
+  overview.show(queries, { search: "", state: null, page: 1 }, 0);
+  pages.lastChild.click();
+  return [body.children.length, body.querySelector("th").textContent, pages.textContent, choices];
+}
+"""
+
+
+def test_many_queries_have_pages_of_50(watch, board):
+    page = open_overview(watch, board).page
+    assert page.evaluate(PAGES) == [50, "q69", "PreviousPage 2 of 3Next", [{"page": 2}]]
 
 
 def test_one_request_fills_it_and_its_address_restores_it(watch, board):

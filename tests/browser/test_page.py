@@ -1,5 +1,6 @@
 """The live page in a real browser shows the numbers of the API, is accessible, and runs no foreign code."""
 
+import math
 import os
 import re
 import signal
@@ -142,11 +143,10 @@ def test_the_page_says_what_one_record_reveals(watch, still, start):
     central = still.json(f"{OF}/estimate")["central"]
     assert 0 < central["epsilon"] < HOMEPAGE.epsilon
     text = view.page.locator("#central")
-    expect(text).to_contain_text(
-        f"To somebody who sees this one record, the epsilon of a person is {central['epsilon']}"
-    )
-    expect(text).to_contain_text(f"{central['honest']:,} reports of others are honest")
-    expect(text).to_contain_text("Every further window of the round adds to it.")
+    odds = float(f"{math.exp(central['epsilon']):.3g}")
+    expect(text).to_contain_text(f"the odds of any guess change at most {odds:g} times")
+    expect(text).to_contain_text(f"{central['honest']:,} reports of other people")
+    expect(text).to_contain_text("Each further window changes the odds again.")
     end = start + PANES * PANE
     end -= 0 if end % HOMEPAGE.period else PANE  # so that the window is in two rounds
     long_page = open_page(watch, still, f"q=homepage&window=hopping-60-10&at={end}").page

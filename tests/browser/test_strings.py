@@ -67,7 +67,7 @@ def test_the_page_lists_the_names_of_the_record(watch, board):
         expect(page.locator(absent)).to_be_hidden()
     expect(page.locator("#tiles")).to_contain_text("Smallest share")
     expect(page.locator("#alerts li").filter(has_text=NEW).locator(".tag")).to_have_text("found")
-    expect(page.locator("#alerts")).to_contain_text(f"{len(SHARES)} names were found by the first search:")
+    expect(page.locator("#alerts")).to_contain_text(f"{len(SHARES)} names were found in the first search:")
     assert view.errors == []
 
 

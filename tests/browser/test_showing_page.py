@@ -1,0 +1,171 @@
+"""The page shows numbers that say something, and words in place of others: crowds of a few and of many people."""
+
+import re
+import time
+from itertools import chain
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests import boards
+from tests.boards import PANE, Board, Crowd, NumberCrowd, definition_messages, in_thread, publish
+from tests.brokers import create_topics
+from tests.browser.chrome import DESK, PHONE
+from tests.queries import make_queries, make_table
+
+PANES = 8
+COUNTRIES = ["DE", "FR", "IT", "ES", "PL", "NL"]
+MILLISECONDS = {"low": 10, "high": 60_000, "bins": 64, "scale": "log", "unit": "ms"}
+TABLE = make_table(crowd=1, budget=1e9, windows=[f"{PANE}s"])
+QUERIES = make_queries(
+    {
+        "few": TABLE | {"domain": COUNTRIES},
+        "many": TABLE | {"domain": COUNTRIES, "publish": 4},
+        "few.numbers": TABLE | {"domain": MILLISECONDS},
+        "many.numbers": TABLE | {"domain": MILLISECONDS, "ranges": {"slow": [1000, 60_000]}},
+    },
+    edition=2,
+)
+
+
+@pytest.fixture(scope="module")
+def board(broker):
+    start = int(time.time()) // PANE * PANE - PANES * PANE
+    crowds = []
+    for name, query in QUERIES.items():
+        kind = NumberCrowd if "numbers" in name else Crowd
+        crowds.append(kind(query, clients=55 if "few" in name else 50_000, start=start))
+    messages = [*chain.from_iterable(crowd.next() for crowd in crowds for _ in range(PANES))]
+    kafka = in_thread(lambda: create_topics(broker))
+    publish(kafka, [*definition_messages({**boards.QUERIES, **QUERIES}), *messages])
+    with Board(kafka) as process:
+        yield process.ready()
+
+
+def open_page(watch, board, fragment, **settings):
+    view = watch(**settings)
+    view.page.goto(f"{board.url}#{fragment}")
+    expect(view.page.locator("#window")).not_to_be_empty()
+    return view
+
+
+def shown_shares(page):
+    """Return all percentages on the page. The page writes a minus sign before those below 0."""
+    text = page.locator("#board").inner_text().replace("\N{MINUS SIGN}", "-")
+    return [float(share) for share in re.findall(r"(-?[\d.]+)%", text)]
+
+
+@pytest.mark.parametrize("name", ["few", "few.numbers"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_a_small_crowd_has_a_sentence_in_place_of_numbers(watch, board, name, size):
+    view = open_page(watch, board, f"q={name}", viewport=size)
+    page = view.page
+    answer = board.json(f"api/v1/queries/{name}/estimate")
+    assert answer["nothing_proved"]
+    expect(page.locator("#nothing")).to_have_text(answer["nothing_text"])
+    expect(page.locator("#history-text")).to_contain_text("nothing can be told yet")
+    expect(page.locator("#tiles")).to_contain_text(re.compile("more reports needed|too few reports"))
+    assert all(0.0 <= share <= 100.0 for share in shown_shares(page))
+    assert not re.search(r"significant above", page.locator("#board").inner_text())
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert view.errors == []
+
+
+def test_the_overview_names_no_value_of_a_small_crowd(watch, board):
+    page = watch().page
+    page.goto(board.url)
+    row = page.locator("#all-rows tr").filter(has=page.get_by_role("link", name="few", exact=True))
+    expect(row).to_contain_text("55 reports: nothing can be told yet. About")
+    large_row = page.locator("#all-rows tr").filter(has=page.get_by_role("link", name="many", exact=True))
+    expect(large_row.locator(".share")).to_contain_text("%")
+
+
+def test_a_chosen_value_keeps_its_level_everywhere(watch, board):
+    answer = board.json("api/v1/queries/many/estimate?top=15")
+    page = open_page(watch, board, "q=many").page
+    level = f"{100 * answer['level']:.2f}".rstrip("0").rstrip(".")
+    expect(page.locator("#level")).to_have_text(f"{level}% interval")
+    expect(page.locator("#history-text")).to_contain_text(f"{level}% interval")
+    value = answer["values"][1]["value"]
+    page.get_by_role("button", name=value, exact=True).click()
+    expect(page.locator("#history-text")).to_contain_text("95% interval")
+    expect(page.locator("#rows tr.chosen .interval")).to_contain_text("(95%)")
+
+
+def test_a_value_that_is_not_in_the_table_has_a_reason(watch, board):
+    published = {row["value"] for row in board.json("api/v1/queries/many/estimate?top=100")["values"]}
+    missing = next(name for name in COUNTRIES if name not in published)
+    page = open_page(watch, board, f"q=many&find={missing}").page
+    below = board.json(f"api/v1/queries/many/estimate?value={missing}")["missing_reasons"][missing]["below"]
+    text = f"{missing} is not among the {len(published)} published values; its share is below {100 * below:.1f}%."
+    expect(page.locator("#absent")).to_have_text(text)
+    page = open_page(watch, board, "q=many&find=ZZ").page
+    expect(page.locator("#absent")).to_contain_text("“ZZ” is no value of many.")
+
+
+def test_a_range_names_its_edges(watch, board):
+    page = open_page(watch, board, "q=many.numbers").page
+    ends = board.json("api/v1/queries/many.numbers/estimate")["numbers"]["ranges"]["slow"]
+    assert ends["from"] < 1000
+    start = f"{float(format(ends['from'], '.3g')):,.0f}"
+    text = f"1,000 to 60,000 ms, counted from {start} to 60,000, the nearest edges of bins"
+    expect(page.locator("#quantities")).to_contain_text(text)
+    expect(page.locator(".distribution")).to_contain_text("geometric mean")
+
+
+def test_changes_offers_only_windows_that_exist(watch, board):
+    page = open_page(watch, board, "q=many").page
+    options = page.locator("#compare option")
+    expect(options).to_have_text(["nothing", "the window before", "5 windows before", "the first window"])
+    page.locator("#compare").select_option("5 windows before")
+    expect(page.locator("#change-rows tr").first).to_be_visible()
+    assert "compare=-5" in page.url
+
+
+def test_keys_move_and_search_and_can_be_turned_off(watch, board):
+    view = open_page(watch, board, "q=many")
+    page = view.page
+    expect(page.locator("#rows tr").first).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.locator("#rows .value button").nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(page.locator("#rows .value button").nth(0)).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.locator("#find")).to_be_focused()
+    page.keyboard.type("?j")
+    expect(page.locator("#find")).to_have_value("?j")
+    page.locator("#find").fill("")
+    page.locator("#theme").focus()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    assert Axe().run(page).response["violations"] == []
+    page.get_by_label("Keys are on").uncheck()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    assert "q=many" in page.url
+    page.get_by_role("button", name="Keys").click()
+    page.get_by_label("Keys are on").check()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    expect(page.locator("#overview")).to_be_visible()
+    assert view.errors == []
+
+
+def test_the_theme_is_remembered(watch, board):
+    page = open_page(watch, board, "q=many", color_scheme="light").page
+    button = page.locator("#theme")
+    expect(button).to_have_text("Theme: system")
+    button.click()
+    button.click()
+    expect(button).to_have_text("Theme: dark")
+    dark_paper = "rgb(15, 18, 25)"
+    expect(page.locator("body")).to_have_css("background-color", dark_paper)
+    page.reload()
+    expect(button).to_have_text("Theme: dark")
+    expect(page.locator("body")).to_have_css("background-color", dark_paper)
+    page.keyboard.press("t")
+    expect(button).to_have_text("Theme: system")
+    page.emulate_media(color_scheme="dark")
+    expect(page.locator("body")).to_have_css("background-color", dark_paper)
