@@ -1,8 +1,10 @@
 """The page shows numbers that say something, and words in place of others: crowds of a few and of many people."""
 
+import json
 import re
 import time
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -169,3 +171,45 @@ def test_the_theme_is_remembered(watch, board):
     expect(button).to_have_text("Theme: system")
     page.emulate_media(color_scheme="dark")
     expect(page.locator("body")).to_have_css("background-color", dark_paper)
+
+
+def test_a_stretch_of_time_and_the_one_before_are_in_the_address(watch, board):
+    view = open_page(watch, board, "q=many&range=windows")
+    page = view.page
+    expect(page.locator("#rows tr").first).to_be_visible()
+    expect(page.locator("#zone")).not_to_be_empty()
+    page.get_by_role("button", name="Previous").click()
+    expect(page.locator("#ends")).to_be_visible()
+    expect(page.locator("#range")).to_have_value("free")
+    assert re.search(r"since=\d+&until=\d+", page.url)
+    since, until = (int(re.search(rf"{name}=(\d+)", page.url)[1]) for name in ("since", "until"))
+    assert until - since == 10 * PANE
+    page.locator("#range").select_option("1 h")
+    expect(page.locator("#ends")).to_be_hidden()
+    assert "since" not in page.url
+    assert view.errors == []
+
+
+def test_what_is_seen_is_saved_with_its_levels(watch, board):
+    page = open_page(watch, board, "q=many").page
+    expect(page.locator("#rows tr").first).to_be_visible()
+    answer = board.json("api/v1/queries/many/estimate?top=15")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="JSON").click()
+    seen = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))
+    assert [row["value"] for row in seen["values"]] == [row["value"] for row in answer["values"]]
+    assert {row["level"] for row in seen["values"]} == {answer["level"]}
+    assert seen["window"] == answer["window"]
+
+
+@pytest.mark.parametrize("chart", ["history", "rates"])
+def test_a_chart_is_a_picture_of_its_own(watch, board, chart):
+    page = open_page(watch, board, "q=many").page
+    expect(page.locator(f"#{chart} canvas")).to_be_visible()
+    text = page.locator(f"#{chart}-text").inner_text()
+    with page.expect_download() as download:
+        page.locator(f"#{chart}-picture").click()
+    picture = Path(download.value.path()).read_text(encoding="utf-8")
+    assert f">{text}</text>" in picture
+    assert picture.count("<polyline") >= 1
+    assert download.value.suggested_filename.endswith(f"-{chart}.svg")
