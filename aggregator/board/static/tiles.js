@@ -34,7 +34,7 @@ function reach({ discover }) {
 function accuracy(estimate, after) {
   if (estimate.numbers) return median(estimate);
   if (estimate.discover) return reach(estimate);
-  if (estimate.detectable === null) return tile("Standard error", "–", "more reports needed");
+  if (estimate.detectable === null || estimate.nothing_proved) return tile("Standard error", "–", "more reports needed");
   const detectable = `detectable from ${percent(estimate.detectable, after)}`;
   return tile("Standard error", `± ${percent(estimate.sigma, after)}`, detectable, estimate.sigma);
 }
