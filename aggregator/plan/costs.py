@@ -15,6 +15,7 @@ from oracles.consistency import find
 from oracles.mechanisms.protocol import Oracle
 from oracles.multi.attributes import Multi
 from oracles.query import Query
+from oracles.query.groups import record_count
 
 MESSAGE = 0.12e-6
 """Seconds for each message (benchmarks/end_to_end.py)."""
@@ -86,7 +87,7 @@ def record(query: Query) -> float:
 
 def records_each(query: Query) -> int:
     """Return the number of records of a window: one, or one for each group and one for their total."""
-    return 1 if query.groups is None else 1 + query.groups.count
+    return record_count(query.groups)
 
 
 def finals(query: Query) -> float:

@@ -156,8 +156,6 @@ def _windows(query: Query, partitions: int) -> int:
 
 def block_bytes(query: Query) -> int:
     """Return the most bytes of the blocks of windows with which slow changes are found."""
-    if query.strings is not None:
-        return 0
     with_blocks = zip(query.domains, blocks.has_blocks(query), strict=True)
     values = sum(domain.size for domain, has_blocks in with_blocks if has_blocks)
     count = sum(blocks.stored_count(query, window) for window in set(query.windows))

@@ -6,13 +6,9 @@ from typing import NamedTuple
 from aggregator.merging.blocks import Place
 from aggregator.merging.name_history import NameSearch
 from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput, compare_blocks
-from aggregator.publishing.kinds import kind_of
+from aggregator.publishing.withheld_attribute import changes as changes_of
 from aggregator.records.alert import Alert, encode
-from aggregator.records.findings import (
-    WindowFindings,
-    WithheldFindings,
-)
-from aggregator.records.subject import IMPOSSIBLE
+from aggregator.records.findings import WindowFindings
 
 
 class Decision(NamedTuple):
@@ -40,11 +36,7 @@ def decide(window: WindowFindings, states: Sequence[bytes] = (), block_input: Bl
     alerts: list[Alert] = []
     search = None
     for total, old_state, pairs in zip(window.totals, old_states, blocks.pairs, strict=True):
-        if isinstance(total.findings, WithheldFindings) or IMPOSSIBLE in total.findings.flags:
-            # Such a final shows or proves nothing, so the next one compares with the final before it.
-            new_states.append(old_state)
-            continue
-        changes = kind_of(total.findings.subject).changes(window, total, old_state, pairs)
+        changes = changes_of(window, total, old_state, pairs)
         new_states.append(changes.state)
         alerts += changes.alerts
         search = search or changes.search

@@ -3,7 +3,7 @@
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from aggregator.records.findings import AnyFindings, WithheldFindings
+from aggregator.records.findings import AnyFindings
 from aggregator.records.subject import IMPOSSIBLE, PARTIAL_GROUPS
 
 _FLAGS = (
@@ -29,7 +29,4 @@ def in_record_order(flags: AbstractSet[str]) -> tuple[str, ...]:
 
 def with_flag(findings: AnyFindings, flag: str) -> AnyFindings:
     """Return findings with one more flag."""
-    flags = in_record_order({*findings.flags, flag})
-    if isinstance(findings, WithheldFindings):
-        return findings._replace(flags=flags)
-    return replace(findings, flags=flags)
+    return replace(findings, flags=in_record_order({*findings.flags, flag}))

@@ -65,7 +65,8 @@ class NumberFindings:
     flags: tuple[str, ...]
 
 
-class WithheldFindings(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class WithheldFindings:
     """An attribute of which a window shows no values."""
 
     subject: Subject

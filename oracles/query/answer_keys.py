@@ -6,7 +6,7 @@ from oracles.mechanisms import NOISES
 from oracles.query import answers, selection, settings, strings
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.draft import Key
-from oracles.query.groups import read_groups, read_weights
+from oracles.query.groups import read_groups, read_weights, table_of
 from oracles.query.settings import FLAG, Rule, choice
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ ANSWER_KEYS = (
         '[groups](#groups) by which reports are counted, such as `{ platform = ["ios", "android", "web"] }`',
         default_text="none",
         settle=lambda draft: read_groups(draft.table["groups"], draft.at("groups")) if "groups" in draft else None,
-        dump=lambda query: None if query.groups is None else {query.groups.name: list(query.groups.values)},
+        dump=lambda query: table_of(query.groups),
         no_strings=_NO_GROUPS,
     ),
     Key(

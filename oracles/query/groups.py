@@ -87,6 +87,21 @@ def read_weights(value: object, place: Place, groups: Groups | None) -> tuple[fl
     return tuple(weights.get(name, 0.0) for name in groups.values)
 
 
+def further_count(groups: Groups | None) -> int:
+    """Return the number of groups after group 0, which all queries have."""
+    return 0 if groups is None else len(groups.values)
+
+
+def record_count(groups: Groups | None) -> int:
+    """Return how many records a window has of an attribute: that of the total and, with groups, of each."""
+    return 1 if groups is None else 1 + groups.count
+
+
+def table_of(groups: Groups | None) -> dict[str, list[str]] | None:
+    """Return groups as a query file has them."""
+    return None if groups is None else {groups.name: list(groups.values)}
+
+
 def number_of(groups: Groups | None, group: str | int | None) -> int:
     """Return the number of a group that a client names, by its value or by its number. None is no group.
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from oracles.query.definition import Query
+from oracles.query.groups import table_of
 
 
 def public_definition(query: Query) -> dict[str, Any]:
@@ -31,6 +32,6 @@ def public_definition(query: Query) -> dict[str, Any]:
         "table": query.table,
         "thresholds": query.thresholds,
         "edges": query.edges,
-        "groups": None if query.groups is None else {query.groups.name: query.groups.values},
+        "groups": table_of(query.groups),
         "width": query.oracle.width,
     }

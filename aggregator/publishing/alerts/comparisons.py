@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.publishing.estimates import estimates
-from aggregator.records.findings import NameFindings, WindowFindings, WithheldFindings
+from aggregator.records.findings import Findings, NumberFindings, WindowFindings, WithheldFindings
 from aggregator.records.subject import IMPOSSIBLE
 from aggregator.tallies.group_cells import whole
 from aggregator.tallies.snapshot import INCOMPLETE
@@ -86,16 +86,22 @@ def _own_parts(window: WindowFindings) -> list[Part | None]:
 
     parts: list[Part | None] = []
     for total, own_estimate, is_summed in zip(window.totals, own_estimates, blocks.has_blocks(query), strict=True):
+        if not is_summed:
+            parts.append(None)
+            continue
+
         findings = total.findings
-        estimate = own_estimate if isinstance(findings, WithheldFindings | NameFindings) else findings.estimate
-        if not is_summed or estimate is None:
+        is_visible = not isinstance(findings, WithheldFindings)
+        # Blocks hold no names, so what is summed has an estimate.
+        estimate = cast(Findings | NumberFindings, findings).estimate if is_visible else own_estimate
+        if estimate is None:
             parts.append(None)
             continue
         part = Part(
             n=estimate.n,
             n_independent=estimate.n_independent,
             counts=estimate.counts.astype(np.min_scalar_type(estimate.n)),  # no value has more than n
-            is_visible=not isinstance(findings, WithheldFindings),
+            is_visible=is_visible,
             # A longer block with impossible reports proves nothing either, as one that lacks reports.
             is_complete=is_complete and IMPOSSIBLE not in findings.flags,
             groups=total.groups,

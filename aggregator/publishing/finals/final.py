@@ -11,11 +11,11 @@ from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput
 from aggregator.publishing.decision import Decision, decide
 from aggregator.publishing.final_metrics import FinalMetrics
 from aggregator.publishing.group_findings import find
-from aggregator.publishing.kinds import kind_of
 from aggregator.publishing.window import CountedWindow
+from aggregator.publishing.withheld_attribute import metrics as metrics_of
 from aggregator.records.cut import CUT
 from aggregator.records.encoder import WindowRecords, encode
-from aggregator.records.findings import WindowFindings, WithheldFindings
+from aggregator.records.findings import WindowFindings
 from aggregator.records.subject import LARGE, estimate_count
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -67,10 +67,7 @@ def final_metrics(result: WindowResult) -> list[FinalMetrics]:
     """Return the metrics of the total of each attribute of a final."""
     metrics = []
     for findings, is_cut in zip(result.findings.of_totals, result.window.cuts, strict=True):
-        if isinstance(findings, WithheldFindings):
-            own_metrics = FinalMetrics(findings.subject.name, findings.flags, withheld=True)
-        else:
-            own_metrics = kind_of(findings.subject).metrics(result.findings.query, findings)
+        own_metrics = metrics_of(result.findings.query, findings)
         if is_cut:
             own_metrics = own_metrics._replace(flags=(*own_metrics.flags, CUT))
         metrics.append(own_metrics)
