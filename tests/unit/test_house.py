@@ -12,6 +12,7 @@ import pytest
 import hubbub
 from hubbub.__main__ import COMMANDS
 from oracles.consistency import METHODS
+from tests.kinds import kinds_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("deploy/**/*.md")]
@@ -21,6 +22,8 @@ FENCE = re.compile(r"^ *```.*", re.MULTILINE)
 PLACEHOLDER = re.compile(r"\b(NAME|VERSION)\b|^deploy/secrets\b")
 """Paths of a reader, such as the file of a new oracle, a later version, or the operator's own secrets."""
 
+MOST_BRANCHING = 108
+"""Most files of the product that branch on a kind of answer. Their number may fall, and then the bar falls with it."""
 PRODUCT = {
     path: ast.parse(path.read_text(encoding="utf-8")) for room in ROOMS[:4] for path in ROOT.glob(f"{room}/**/*.py")
 }
@@ -151,6 +154,38 @@ def test_two_modules_share_a_name_only_if_they_do_the_same_thing():
     repeats = {name: paths for name, paths in homes.items() if len(paths) > 1}
     assert {name: paths for name, paths in repeats.items() if name not in SAME_JOB} == {}
     assert SAME_JOB.keys() <= repeats.keys()
+
+
+def branching_files():
+    """Return the product's files that branch on a kind of answer, each with its kinds."""
+    scripts = [path for room in ROOMS[:4] for path in ROOT.glob(f"{room}/**/*.js")]
+    kinds = {str(path.relative_to(ROOT)): kinds_of(path) for path in [*PRODUCT, *scripts]}
+    return {name: own_kinds for name, own_kinds in kinds.items() if own_kinds}
+
+
+def test_few_files_branch_on_a_kind(record_property):
+    """A new kind of answer is a module at each stage. Each further file that branches is one more to open for it."""
+    files = branching_files()
+    record_property("note", f"{len(files)} files branch on a kind of answer")
+    assert {name: kinds for name, kinds in files.items() if len(kinds) >= 4} == {}
+    assert len(files) <= MOST_BRANCHING
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("edges = None if domain.scale is None else domain.scale.edges", {"numbers"}),
+        ("if record.kind == NUMBERS: pass", {"numbers"}),
+        ("if isinstance(findings, WithheldFindings | NameFindings): pass", {"names", "withholding"}),
+        ('if fields["discover"] is not None and query.get("groups") is None: pass', {"names", "groups"}),
+        ("reason = part.withheld\nif part.withheld: pass", {"withholding"}),
+        ("kind = KINDS[domain.kind]\nscale = domain.scale\nisinstance(request, JoinGroupRequest)", set()),
+    ],
+)
+def test_a_branch_on_a_kind_is_recognised(text, kinds, tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(text, encoding="utf-8")
+    assert kinds_of(path) == kinds
 
 
 def code_lines(text):
