@@ -17,8 +17,6 @@ _OWN_MEMBERS = ("numbers", "discover")
 
 def record_schema() -> Schema:
     """Return the schema of a record of this version."""
-    fields = declarations(Record)
-    common = [name for name, field in fields.items() if tuple(field.kinds) == KINDS and not field.is_optional]
     document = {"version": {"const": VERSION}, **properties(Record)}
     return {
         "$schema": _DIALECT,
@@ -26,7 +24,7 @@ def record_schema() -> Schema:
         "title": f"A record of hubbub.estimates, version {VERSION}",
         "type": "object",
         "properties": document,
-        "required": ["version", *common],
+        "required": ["version", *_common()],
         "additionalProperties": False,
         **_if_member("numbers"),
         "else": {
@@ -83,11 +81,15 @@ def _if_member(name: str) -> Schema:
 
 def _required_of(kind: str) -> list[str]:
     """Return the members that records of a kind need, and those of some other kind do not have."""
-    return [
-        name
-        for name, field in declarations(Record).items()
-        if kind in field.kinds and tuple(field.kinds) != KINDS and name not in _OWN_MEMBERS
-    ]
+    fields = declarations(Record).items()
+    required = [name for name, field in fields if kind in field.kinds and not field.is_optional]
+    return [name for name in required if name not in (*_common(), *_OWN_MEMBERS)]
+
+
+def _common() -> list[str]:
+    """Return the members that all records have."""
+    fields = declarations(Record).items()
+    return [name for name, field in fields if tuple(field.kinds) == KINDS and not field.is_optional]
 
 
 def _typed(**names: str) -> dict[str, Any]:

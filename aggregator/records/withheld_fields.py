@@ -2,10 +2,20 @@
 
 from typing import Any
 
+from aggregator.records.field import declarations
 from aggregator.records.findings import WithheldFindings
+from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
 from oracles.consistency import UNBIASED
 from oracles.query import Query
+from oracles.query.domain import KINDS, VALUES
+
+_ABSENT = {
+    name: declaration.missing()
+    for name, declaration in declarations(Record).items()
+    if VALUES in declaration.kinds and tuple(declaration.kinds) != KINDS and not declaration.is_optional
+}
+"""The members of values alone, each as a record without it has it."""
 
 
 def fields(query: Query, findings: WithheldFindings) -> dict[str, Any]:
@@ -16,7 +26,7 @@ def fields(query: Query, findings: WithheldFindings) -> dict[str, Any]:
 
     # Withheld windows of all kinds have the same members, and their number of reports is 0: a true one would tell
     # how few people answered.
-    return {
+    members: dict[str, Any] = {
         "n": 0,
         **dict.fromkeys((*unknown, *members_of_kinds)),
         "oracle": OracleRow.of(query, findings.oracle),
@@ -32,3 +42,4 @@ def fields(query: Query, findings: WithheldFindings) -> dict[str, Any]:
             "flags": findings.flags,
         },
     }
+    return members | {name: value for name, value in _ABSENT.items() if name not in members}

@@ -2,7 +2,8 @@
 
 - `fields(window, total)` returns the members of a record that show something of the answers.
 
-Groups, pairs and withholding are no kinds. They wrap one, and no kind knows of them.
+A kind without a module here is written like values. Groups, pairs and withholding are no kinds. They wrap one, and no
+kind knows of them.
 """
 
 from typing import Any, Protocol
@@ -27,4 +28,4 @@ def fields_of(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
     findings = total.findings
     if isinstance(findings, WithheldFindings):
         return withheld_fields.fields(window.query, findings)
-    return KINDS[findings.subject.domain.kind].fields(window, total)
+    return KINDS.get(findings.subject.domain.kind, values).fields(window, total)

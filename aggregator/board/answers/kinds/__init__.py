@@ -44,5 +44,5 @@ KINDS: dict[str, Kind] = {VALUES: values, NUMBERS: numbers, NAMES: names}
 
 
 def kind_of(definition: Definition) -> Kind:
-    """Return the kind of an attribute's answers."""
-    return KINDS[definition.domain.kind]
+    """Return the kind of an attribute's answers. A kind without a module here is answered like values."""
+    return KINDS.get(definition.domain.kind, values)
