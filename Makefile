@@ -206,6 +206,7 @@ pages: .venv/.test ## write what is generated in docs: the options, the keys of 
 	$(BIN)/python docs/options.py
 	$(BIN)/python docs/keys.py
 	$(BIN)/python docs/fields.py
+	$(BIN)/python docs/examples.py
 	$(BIN)/python docs/way.py
 	$(BIN)/python docs/house.py
 	$(BIN)/python docs/marks.py

@@ -15,7 +15,7 @@ from textwrap import dedent
 
 ROOT = Path(__file__).parent.parent
 PARTS = ("oracles", "hubbub", "aggregator", "producers", "tests", "docs", "pyproject.toml", "CONTRIBUTING.md")
-PAGES = ("options", "keys", "fields")
+PAGES = ("options", "keys", "fields", "examples")
 """The programs in docs that write from code what a recipe may change."""
 _BLOCK = re.compile(r"^( *)```(\w+) (\S+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 import zlib
 from dataclasses import replace
 from itertools import product
@@ -17,8 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.records.digits import rounded
+from aggregator.records.field import declarations
 from aggregator.records.findings import Findings
 from aggregator.records.keys import provisional_key
+from aggregator.records.record import Record
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import FLAGS, IDS_OVERFLOW, INCOMPLETE, PARTIAL, Snapshot
 from oracles import ORACLES
@@ -26,7 +27,7 @@ from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, answer, apply
 from oracles.heavy import heavy_hitters
 from oracles.multi.rsfd import FAKES
-from oracles.query import parse
+from oracles.query.domain import VALUES
 from oracles.risk import risk
 from tests import schemas
 from tests.queries import make_query, make_table
@@ -37,33 +38,10 @@ ALL = [name for name in METHODS if name != "base"]
 START = 1_700_000_000
 KEYS = {
     "version",
-    "query",
-    "attribute",
-    "digest",
-    "window",
-    "final",
-    "n",
-    "n_independent",
-    "oracle",
-    "sigma",
-    "level",
-    "size",
-    "threshold",
-    "significance",
-    "detectable",
-    "shift_per_fake",
-    "answers",
+    *(name for name, field in declarations(Record).items() if VALUES in field.kinds and not field.is_optional),
     "central",
-    "values",
-    "shares",
-    "stderr",
-    "low",
-    "high",
-    "hitters",
-    "sets",
-    "refused",
-    "quality",
 }
+"""The members of a final record of values without groups."""
 
 
 def seeded(*label):
@@ -576,24 +554,6 @@ def test_every_query_and_tally_gives_a_valid_record(data):
         vectors = [record["values"], record["stderr"], record["low"], record["high"], *record["shares"].values()]
         assert len({len(vector) for vector in vectors}) == 1
         assert set(record["shares"]) == set(record["hitters"]) == {"unbiased", *query.methods}
-
-
-def shortened(text):
-    return json.loads(text, parse_float=lambda number: float(f"{float(number):.4g}"))
-
-
-def test_the_page_shows_a_real_record_and_alert():
-    page = (ROOT / "docs" / "records.md").read_text()
-    (toml,) = re.findall("```toml\n(.*?)```", page, re.DOTALL)
-    query = parse(tomllib.loads(toml), "docs/records.md", ".")["homepage"]
-    span = Span(query.windows[0], START, START + 10)
-    total = Snapshot(9_000, 0, 0, 0, np.append([2_000, 6_000, 1_000], np.zeros(64, np.int64)))
-    result = window_result(query, span, total)
-    (_, record), *_ = result.window.records
-    _, (_, alert), *_ = result.decision.alerts
-    records = [schemas.record(record), schemas.alert(alert)]
-    texts = re.findall("```json\n(.*?)```", page, re.DOTALL)
-    assert [shortened(text) for text in texts[:2]] == [shortened(json.dumps(record)) for record in records]
 
 
 WITHHELD_KEYS = ("central", "numbers", "weighted", "discover")
