@@ -13,6 +13,8 @@ MOST_FILES = {
     "Adding a metric": 2,
     "Adding an option": 2,
     "Adding a key of the query file": 3,
+    "Adding a field of a record": 3,
+    "Adding a kind of answer": 8,
     "Adding an endpoint": 3,
 }
 """The most files that people write for each example. Files that a program writes do not count."""
@@ -99,17 +101,17 @@ def test_a_worker_reports_the_new_metric_as_its_row_describes_it(tree):
 
 ROUTE = """
 from aggregator.board.server.route import SCHEMAS, describe
-operation = describe("1", protected=False)["paths"]["/api/v1/retired"]["get"]
-print(operation["operationId"], list(SCHEMAS["retired"]["properties"]))
+operation = describe("1", protected=False)["paths"]["/api/v1/active"]["get"]
+print(operation["operationId"], list(SCHEMAS["active"]["properties"]))
 """
 
 
 def test_the_api_describes_the_new_route(tree):
-    assert run(tree, "-c", ROUTE) == "retired ['queries']\n"
+    assert run(tree, "-c", ROUTE) == "active ['queries']\n"
 
 
 def test_the_suites_of_the_board_cover_the_new_route(tree):
-    assert run_tests(tree, ["test_board_store.py"], "-k", "names or number") > 5
+    assert run_tests(tree, ["test_board_store.py"], "-k", "names or number or table or page") > 15
 
 
 OPTION = """
@@ -159,18 +161,78 @@ from aggregator.records.decoder import decode
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query import load
+from tests import schemas
 from tests.results import build
+
+def record_of(query, n, withheld=()):
+    state = np.append(np.arange(query.domain.size) * n // 200, np.zeros(64, np.int64))
+    total = Snapshot(int(state.sum()), 0, 0, 0, state)
+    ((_, value),) = build(query, Span(query.windows[0], 0, 10), total, withheld).records
+    schemas.RECORD.validate(json.loads(value))
+    return decode(value)
+
 query = load("hubbub.toml")["toys"]
-state = np.append(np.full(20, 500), np.zeros(64, np.int64))
-((_, value),) = build(query, Span(query.windows[0], 0, 10), Snapshot(10_000, 0, 0, 0, state)).records
-print(decode(value).member("quality")["risk"])
+record = record_of(query, 200_000)
 """
 
 
 def test_the_new_key_is_obeyed(tree):
-    assert run(tree, "-c", RECORD) == "{'unbiased': None, 'halved': None, 'norm_sub': None}\n"
+    code = RECORD + 'print(record.member("quality")["risk"])'
+    assert run(tree, "-c", code) == "{'unbiased': None, 'halved': None, 'norm_sub': None}\n"
+
+
+def test_records_have_the_new_field_and_withheld_ones_too(tree):
+    code = RECORD + 'print(record.proved, record_of(query, 200_000, ["small"]).proved)'
+    assert run(tree, "-c", code) == "11 None\n"
+
+
+def test_the_pages_have_the_new_field(tree):
+    row = "| `proved` | number of values that are proved to exceed the threshold. Null in a withheld record |"
+    assert row in (tree / "docs" / "records.md").read_text(encoding="utf-8")
+    assert "`detectable`, `proved`," in (tree / "docs" / "board-api.md").read_text(encoding="utf-8")
+
+
+ORDERED = """
+from hubbub.definitions.table import dump, query_of
+from oracles.query import parse
+
+table = {"domain": [*"abcde"], "ordered": True, "epsilon": 4.0, "budget": 100.0, "pane": "10s", "oracle": "grr"}
+ordered = parse({"queries": {"levels": table}}, "test", None)["levels"]
+plain = parse({"queries": {"levels": {**table, "ordered": False}}}, "test", None)["levels"]
+assert query_of("levels", dump(ordered)) == ordered != plain
+assert ordered.digest == plain.digest
+"""
+
+
+def test_records_of_the_new_kind_have_the_median_and_others_lack_it(tree):
+    code = RECORD + ORDERED + "print(record_of(ordered, 10_000).median, record_of(plain, 10_000).median)"
+    assert run(tree, "-c", code) == "d None\n"
+
+
+BOARD = """
+import orjson
+from tests.boards import Crowd
+from tests.unit.test_board_store import ask, store
+
+crowd = Crowd(ordered, clients=20_000)
+messages = [*crowd.next()]
+reply = ask(store(messages, queries={"levels": ordered}), "estimate", "levels")
+record = orjson.loads([value for topic, _, value in messages if topic == "estimates"][-1])
+assert reply["median"] == record["median"] in "abcde"
+print(reply["proved"] == record["proved"] > 0)
+"""
+
+
+def test_the_api_answers_with_the_new_field_and_the_median(tree):
+    assert run(tree, "-c", ORDERED + BOARD) == "True\n"
 
 
 def test_the_suites_of_options_and_keys_cover_the_new_ones(tree):
     names = ["test_site.py", "test_options.py", "test_definitions.py"]
     assert run_tests(tree, names, "-k", "current or options or definition") > 20
+
+
+def test_the_suites_of_records_cover_the_new_field_and_kind(tree):
+    assert (
+        run_tests(tree, ["test_fields.py", "test_record.py"], "-m", "not long", "-k", "schema or member or table") > 20
+    )
