@@ -28,5 +28,5 @@ KINDS: dict[str, Predictions] = {VALUES: values, NUMBERS: numbers, NAMES: names}
 
 
 def kind_of(subject: Audience) -> Predictions:
-    """Return the kind of an answer."""
-    return KINDS[subject.domain.kind]
+    """Return the kind of an answer. A kind without a module here is predicted like values."""
+    return KINDS.get(subject.domain.kind, values)
