@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 
-from hubbub.http.fair_shares import FairShares, Path
+from hubbub.http.fair_shares import CallerPath, FairShares
 from hubbub.http.share_groups import Holder
 
 try:
@@ -43,7 +43,7 @@ class Connection:
     """An open connection, which holds a place of its port."""
 
     def __init__(
-        self, client: socket.socket, path: Path, answers: FairShares, ends: Counter[str], *, is_proxy: bool
+        self, client: socket.socket, path: CallerPath, answers: FairShares, ends: Counter[str], *, is_proxy: bool
     ) -> None:
         self.path = path
         """The path of the peer or, behind a trusted proxy and within a request, that of the client."""

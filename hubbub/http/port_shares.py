@@ -8,7 +8,8 @@ from math import inf
 
 from hubbub.http.addresses import Networks, contains, network_path
 from hubbub.http.connections import Connection, ConnectionState
-from hubbub.http.fair_shares import FairShares, Path
+from hubbub.http.fair_shares import CallerPath, FairShares
+from hubbub.http.rates import NetworkRates
 
 CONNECTIONS = 1_000
 """Limit of the connections of a port."""
@@ -31,13 +32,19 @@ _TIMES = {"/32": inf, "/48": 16.0, "/56": 4.0, "/64": 1.0}
 class PortShares:
     """The connections, handshakes and unsent bytes of a port."""
 
-    def __init__(self, connections: int = CONNECTIONS, each: float = inf, proxies: Networks = ()) -> None:
-        """Share so many connections. `each` limits those of an address, except for trusted proxies."""
+    def __init__(
+        self, connections: int = CONNECTIONS, each: float = inf, proxies: Networks = (), rate: float = inf
+    ) -> None:
+        """Share so many connections. `each` limits those of an address, except for trusted proxies.
+
+        `rate` limits the requests of an address in a second, and with it those of the networks around it.
+        """
         self._each = each
         self.proxies = proxies
         self.places = FairShares(connections, time.monotonic, self._limit)
         self.answers = FairShares(ANSWERS, time.monotonic)
         self.handshakes = FairShares(HANDSHAKES, time.monotonic)
+        self.rates = NetworkRates(rate)
         self.ends: Counter[str] = Counter()
         """The connections, streams and bodies that were ended or refused, by reason."""
         self._connections: set[Connection] = set()
@@ -105,7 +112,7 @@ class PortShares:
         self.leave(connection)
         connection.close()
 
-    def _limit(self, path: Path) -> float:
+    def _limit(self, path: CallerPath) -> float:
         if path == PROXIES:
             return inf
         name = path[-1]

@@ -7,26 +7,22 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from hubbub.file_watch import FileWatch
-from hubbub.http.addresses import Networks, client
-from hubbub.http.answer_pieces import PIECE, AnswerPieces
-from hubbub.http.connections import Connection, ConnectionState
+from hubbub.http.connections import Connection
 from hubbub.http.listener import Listener, bind
 from hubbub.http.port_shares import PortShares
 from hubbub.http.problem import Problem
+from hubbub.http.protocol import PortProtocol, Unsigned, connection_of
 from oracles.errors import ParameterError
 
 log = logging.getLogger(__name__)
 
-UNSENT = 16 << 10
-"""Bytes of answers in the process above which nothing is read from a connection."""
 _NEVER = 1e6
 """Seconds until aiohttp closes an idle connection. The shares of the port close it long before."""
 DRAIN = 15.0
@@ -40,99 +36,6 @@ _QUIET.disabled = True
 
 Direct = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """A handler without a route. It does the work of the middlewares and signals itself."""
-
-
-class _Protocol(web.RequestHandler):
-    """The protocol of aiohttp, which notes what the other side of its connection owes.
-
-    The refusal of an invalid request contains neither the request nor the server's name.
-    """
-
-    __slots__ = ("_shares", "connection")
-
-    def __init__(self, connection: Connection, shares: PortShares, server: web.Server) -> None:
-        super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)  # noqa: SLF001 - for subclasses
-        self.connection = connection
-        self._shares = shares
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        connection = self.connection
-        if isinstance(transport, asyncio.Transport):
-            transport.set_write_buffer_limits(high=UNSENT)
-            connection.transport = transport
-        connection.enter(ConnectionState.HEADER, time.monotonic())
-        super().connection_made(transport)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._shares.leave(self.connection)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        connection = self.connection
-        connection.read_bytes += len(data)
-        super().data_received(data)
-        if data and connection.state is ConnectionState.IDLE and not self._messages:
-            connection.enter(ConnectionState.HEADER, time.monotonic())
-
-    def pause_writing(self) -> None:
-        """Read nothing while an answer waits, so that requests in a row cost no parsing ahead."""
-        super().pause_writing()
-        self._pause_transport_reading()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if not self._reading_paused and not self._buffer_paused:
-            self._resume_transport_reading()
-
-    def _resume_transport_reading(self) -> None:
-        if not self._paused:
-            super()._resume_transport_reading()
-
-    async def _handle_request(self, request: web.BaseRequest, *more: Any) -> tuple[web.StreamResponse, bool]:
-        """Answer one request. aiohttp calls this when the header is whole, and it ends when the answer is written."""
-        connection = self.connection
-        if self._paused:
-            await self._drain_helper()
-        if connection.is_proxy:
-            self._shares.move(connection, client_of(request, self._shares.proxies))
-        connection.enter(ConnectionState.WORK, 0.0)
-        try:
-            return await super()._handle_request(request, *more)
-        finally:
-            connection.enter(ConnectionState.IDLE, time.monotonic())
-            if connection.is_proxy:
-                self._shares.move(connection, None)
-
-    def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> Coroutine[Any, Any, tuple[web.StreamResponse, bool]]:
-        """Write an answer, and a long one in pieces."""
-        if isinstance(resp, web.Response):
-            body = resp.body
-            if isinstance(body, bytes) and len(body) > PIECE:
-                resp.body = AnswerPieces(body, self.connection)
-        return super().finish_response(request, resp, start_time)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        super().handle_error(request, status, exc, message)  # raises an error if an answer has begun
-        problem = Problem(status, "the request is not valid HTTP/1.1")
-        response = Unsigned(status=status, body=problem.body, headers=problem.headers)
-        response.force_close()
-        return response
-
-
-class Unsigned(web.Response):
-    """An answer outside of an application, without the header `Server`."""
-
-    async def _prepare_headers(self) -> None:
-        await super()._prepare_headers()
-        _unsign(self)
 
 
 def tls(certificate: str, key: str) -> FileWatch[ssl.SSLContext]:
@@ -166,12 +69,14 @@ async def serving(
     context: ssl.SSLContext | None = None,
     cancel: bool = False,
     direct: Mapping[tuple[str, str], Direct] | None = None,
+    on_rate: Callable[[web.BaseRequest, Problem], web.StreamResponse] | None = None,
     option: str = "--port",
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve the application and yield its address. At the end refuse new requests and answer the open ones.
 
     `cancel` stops the work on an answer when its client disconnects. `direct` has handlers by method and path. They
     come before the routes, middlewares and signals of the application, which cost as much as a short answer.
+    `on_rate` makes the answer to a request above the rate of its address.
     `option` sets the port, and an error names it.
     """
     shares = PortShares() if shares is None else shares
@@ -192,10 +97,12 @@ async def serving(
         raise RuntimeError("aiohttp made no server")
     if direct:
         inner.request_handler = _dispatcher(inner.request_handler, direct)
+    if shares.rates.limited:
+        inner.request_handler = _limited(inner.request_handler, shares, on_rate or _refuse)
     watching = asyncio.create_task(shares.watch())
     try:
         sockets = bind(host, port, option)
-        listener = Listener(sockets, shares, lambda connection: _Protocol(connection, shares, inner), context)
+        listener = Listener(sockets, shares, lambda connection: PortProtocol(connection, shares, inner), context)
         try:
             yield sockets[0].getsockname()[:2]
         finally:
@@ -215,6 +122,33 @@ def _dispatcher(routes: Direct, direct: Mapping[tuple[str, str], Direct]) -> Dir
         return handler(request)
 
     return handle
+
+
+def _limited(
+    handler: Direct, shares: PortShares, refuse: Callable[[web.BaseRequest, Problem], web.StreamResponse]
+) -> Direct:
+    """Return a handler that refuses requests above the rate of their address, before it looks at their path."""
+
+    async def answer(request: web.BaseRequest, connection: Connection, wait: float) -> web.StreamResponse:
+        detail = "This address or its network sends too many requests. Wait for the seconds in Retry-After."
+        response = refuse(request, Problem(429, detail, retry_after=wait, reason="rate"))
+        # Other clients may share the connection of a proxy. Any other one has sent more than its rate.
+        if not connection.is_proxy:
+            response.force_close()
+        return response
+
+    def handle(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        connection = connection_of(request)
+        wait = 0.0 if connection is None else shares.rates.take(connection.path, time.monotonic())
+        if connection is None or not wait:
+            return handler(request)
+        return answer(request, connection, wait)
+
+    return handle
+
+
+def _refuse(_: web.BaseRequest, problem: Problem) -> web.StreamResponse:
+    return reply(problem)
 
 
 def reply(problem: Problem) -> web.Response:
@@ -255,17 +189,6 @@ def route(request: web.Request) -> str:
     return resource.canonical if resource else ""
 
 
-def client_of(request: web.BaseRequest, proxies: Networks) -> str:
-    """Return the address of the client of a request."""
-    return client(request.remote or "", request.headers.getall("X-Forwarded-For", ()), proxies)
-
-
-def connection_of(request: web.BaseRequest) -> Connection | None:
-    """Return the connection of a request on a port of `serving`."""
-    protocol = request.protocol
-    return protocol.connection if isinstance(protocol, _Protocol) else None
-
-
 def hostname(request: web.BaseRequest) -> str:
     """Return the host name in the request, without the port."""
     host = request.host.lower()
@@ -283,13 +206,3 @@ def _translated(error: web.HTTPException) -> web.StreamResponse:
     if isinstance(error, web.HTTPMethodNotAllowed):
         response.headers["Allow"] = ",".join(sorted(error.allowed_methods))
     return response
-
-
-async def unsigned(_: web.Request, response: web.StreamResponse) -> None:
-    """Remove the name of the server before every answer."""
-    _unsign(response)
-
-
-def _unsign(response: web.StreamResponse) -> None:
-    response.headers.popall("Server", None)
-    response.headers["X-Content-Type-Options"] = "nosniff"

@@ -1,0 +1,75 @@
+"""The rates of requests: of each address, and of the networks around it."""
+
+from collections import OrderedDict
+from math import inf
+
+from hubbub.http.fair_shares import CallerPath
+
+SENDERS = 100_000
+"""Limit of the number of remembered senders. The one with the oldest request is forgotten first."""
+TIMES = {"/24": 64.0, "/32": 64.0, "/48": 16.0, "/56": 4.0}
+"""Times the rate of an address that a network of IPv4 or IPv6 may have. One customer of a provider may own a /48."""
+
+
+class Rates:
+    """The rates of senders. Each may use `rate` units a second, and as many at once."""
+
+    def __init__(self, rate: float, most: int = SENDERS) -> None:
+        self._rate = rate
+        # With less than one unit at once nobody could ever send.
+        self._room = max(1.0, rate)
+        self._most = most
+        self._levels: OrderedDict[object, tuple[float, float]] = OrderedDict()
+        """The remaining units of each sender, and the time of that number."""
+
+    @property
+    def limited(self) -> bool:
+        return self._rate != inf
+
+    def wait(self, sender: object, time_s: float) -> float:
+        """Return the seconds until the sender has a unit, or 0 if it has one."""
+        if not self.limited:
+            return 0.0
+        level = self._refill(sender, time_s)
+        return 0.0 if level >= 1 else (1 - level) / self._rate
+
+    def take(self, sender: object, time_s: float) -> float:
+        """Take a unit and return 0, or return the seconds until the sender has one."""
+        wait = self.wait(sender, time_s)
+        if not wait:
+            self.charge(sender, time_s, 1.0)
+        return wait
+
+    def charge(self, sender: object, time_s: float, units: float) -> None:
+        """Take units, even more than the sender has, which then waits longer for the next one."""
+        if self.limited:
+            self._levels[sender] = self._refill(sender, time_s) - units, time_s
+
+    def _refill(self, sender: object, time_s: float) -> float:
+        """Return the units of a sender, with those since its last request. A clock that was set back adds none."""
+        level, charge_time = self._levels.pop(sender, (self._room, time_s))
+        level = min(self._room, level + max(0.0, time_s - charge_time) * self._rate)
+        self._levels[sender] = level, time_s
+        # Strangers with many addresses would fill the memory. A forgotten sender starts with all its units.
+        if len(self._levels) > self._most:
+            self._levels.popitem(last=False)
+        return level
+
+
+class NetworkRates:
+    """The rates of all networks on the paths of callers. A request takes a unit of each."""
+
+    def __init__(self, rate: float = inf) -> None:
+        self._rates = {times: Rates(times * rate) for times in (1.0, *TIMES.values())}
+        self.limited = rate != inf
+
+    def take(self, path: CallerPath, time_s: float) -> float:
+        """Take a unit of each network and return 0, or return the seconds until all of them have one."""
+        if not self.limited:
+            return 0.0
+        levels = [(self._rates[TIMES.get(name[-3:], 1.0)], name) for name in path]
+        wait = max(rates.wait(name, time_s) for rates, name in levels)
+        if not wait:
+            for rates, name in levels:
+                rates.charge(name, time_s, 1.0)
+        return wait
