@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 
 from benchmarks.harness import arguments, show
-from hubbub.http.fair_shares import FairShares, Path
+from hubbub.http.fair_shares import CallerPath, FairShares
 from hubbub.http.share_groups import RATE
 
 NEWCOMERS = 50_000
 SUBNETS = 1 << 16
-PATHS: dict[str, Callable[[random.Random], Path]] = {
+PATHS: dict[str, Callable[[random.Random], CallerPath]] = {
     "one address": lambda _: ("203.0.113.0/24", "203.0.113.1"),
     "17 addresses": lambda draw: ("203.0.113.0/24", f"203.0.113.{draw.randrange(17)}"),
     "100 networks": lambda draw: (f"203.0.{draw.randrange(100)}.0/24", f"{draw.randrange(256)}"),
@@ -24,7 +24,7 @@ PATHS: dict[str, Callable[[random.Random], Path]] = {
 }
 
 
-def measure(holders: int, path: Callable[[random.Random], Path], *, lags: bool) -> float:
+def measure(holders: int, path: Callable[[random.Random], CallerPath], *, lags: bool) -> float:
     """Return the microseconds of a newcomer, with all that its place costs until it gives way again."""
     draw = random.Random(1)
     now = 0.0

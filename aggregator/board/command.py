@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from aggregator.board.server.events import Events
 from aggregator.board.server.follower import BoardFollower
 from aggregator.board.server.metrics import BoardMetrics
-from aggregator.board.server.server import application, health_handlers
+from aggregator.board.server.server import application, health_handlers, refuse_rate
 from aggregator.board.store.store import Store
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command import logs
@@ -23,6 +23,7 @@ from hubbub.command.options import (
     duration_text,
     parsed,
     parser_of,
+    rate,
     run,
     size,
     size_text,
@@ -34,6 +35,9 @@ from hubbub.http.port_shares import PortShares
 from hubbub.http.server import serving
 from hubbub.kafka.settings import Kafka
 from hubbub.secret import secret
+
+RATE = 100
+"""Requests a second of an address. The page needs about 60 when it loads."""
 
 HELP = """\
 Show what the workers publish, on a live page and in an API with the same numbers. A board only
@@ -100,6 +104,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         type=parsed(networks),
         metavar="CIDR,...",
     )
+    rate_help = "limit of requests a second for each address; max: no limit"
+    add_option(parser, "HUBBUB_BOARD_RATE", "--rate", rate_help, default=str(RATE), type=rate, metavar="N")
     logs.add_options(parser)
     return parser.parse_args(arguments)
 
@@ -115,11 +121,13 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     with_health = handlers if options.health_port is None else {}
     app = application(store, events, follower, metrics, token, options.host, with_health)
 
-    shares = PortShares(each=options.connections_each, proxies=options.trusted_proxies)
+    shares = PortShares(each=options.connections_each, proxies=options.trusted_proxies, rate=options.rate)
     async with AsyncExitStack() as stack:
         own_port = health_port("board", handlers, options.host, options.health_port)
         line = await stack.enter_async_context(own_port)
-        port_open = serving(app, options.host, options.port, shares=shares, drain=1.0, cancel=True)
+        port_open = serving(
+            app, options.host, options.port, shares=shares, drain=1.0, cancel=True, on_rate=refuse_rate(metrics)
+        )
         host, port = await stack.enter_async_context(port_open)
         # This runs before the port closes, which would otherwise wait for streams that never end.
         stack.callback(events.close)

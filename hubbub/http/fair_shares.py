@@ -5,7 +5,7 @@ from math import inf
 
 from hubbub.http.share_groups import Holder, ShareGroup
 
-Path = tuple[str, ...]
+CallerPath = tuple[str, ...]
 """The groups of a caller, the widest first. No path may be the beginning of another one."""
 
 _EMPTY = 1_024
@@ -25,13 +25,13 @@ class FairShares:
         self,
         capacity: float,
         clock: Callable[[], float],
-        limit: Callable[[Path], float] = lambda _: inf,
+        limit: Callable[[CallerPath], float] = lambda _: inf,
     ) -> None:
         """Share `capacity` units. `limit` gives a group, by the beginning of a path, a limit of its own."""
         self._limit = limit
         self._clock = clock
         self._root = ShareGroup(None, 0, capacity)
-        self._last_groups: dict[Path, ShareGroup] = {}
+        self._last_groups: dict[CallerPath, ShareGroup] = {}
         self._empty = 0
         """The number of last groups without holders."""
         self._numbers = 0
@@ -45,7 +45,7 @@ class FairShares:
         """The units that the largest child of the root holds."""
         return self._root.largest().held if self._root.held else 0
 
-    def enter(self, path: Path, size: int, end: Callable[[], None]) -> Holder | None:
+    def enter(self, path: CallerPath, size: int, end: Callable[[], None]) -> Holder | None:
         """Return a new holder, or None if it is refused. `end` ends it when it gives way to another one."""
         group = self._group(path)
         if not self._make_room(group, size):
@@ -80,7 +80,7 @@ class FairShares:
         if not group.holders:
             self._empty += 1
 
-    def move(self, holder: Holder, path: Path) -> None:
+    def move(self, holder: Holder, path: CallerPath) -> None:
         """Put a holder into the group of another path. It keeps its lag."""
         if holder.is_held:
             self.leave(holder)
@@ -97,7 +97,7 @@ class FairShares:
         if holder.owes:
             group.order(holder)
 
-    def _group(self, path: Path) -> ShareGroup:
+    def _group(self, path: CallerPath) -> ShareGroup:
         """Return the last group of a path. It may be new, or one that has been empty for a while."""
         group = self._last_groups.get(path)
         if group is not None:

@@ -6,7 +6,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from hubbub.http.server import guard, serving, unsigned
+from hubbub.http.protocol import unsigned
+from hubbub.http.server import guard, serving
 
 Handlers = dict[str, Handler]
 """The handler of each path."""

@@ -41,7 +41,7 @@ from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
 from producers.gateway.access import token_command
-from producers.gateway.access.limits import WORK, Rates
+from producers.gateway.access.limits import WORK
 from producers.gateway.access.origins import origins
 from producers.gateway.access.tokens import Tokens
 from producers.gateway.intake.active_definitions import ActiveDefinitions, ServedDefinitions
@@ -151,7 +151,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     produce_request.install()
     appender = Appender(kafka, options.max_frame)
     follower = Follower(kafka)
-    shares = PortShares(options.connections, options.connections_each, options.trusted_proxies)
+    shares = PortShares(options.connections, options.connections_each, options.trusted_proxies, options.rate)
     definitions = ActiveDefinitions(file, follower)
     intake = Intake(appender, definitions, options.max_frame, options.linger / 1000, least=options.least)
 
@@ -173,7 +173,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        gateway = Gateway(rules, definitions, tokens, Rates(options.rate), appender, intake, shares)
+        gateway = Gateway(rules, definitions, tokens, appender, intake, shares)
 
         for work in (follower.run(), watch(files)):
             stack.push_async_callback(_cancel, asyncio.create_task(work))
@@ -190,6 +190,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
                 drain=DRAIN,
                 context=context,
                 direct=gateway.direct,
+                on_rate=gateway.refuse_rate,
             )
         )
 

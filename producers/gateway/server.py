@@ -14,16 +14,18 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from hubbub.file_watch import FileWatch
-from hubbub.http.addresses import Networks, client
+from hubbub.http.addresses import Networks, network_path
+from hubbub.http.fair_shares import CallerPath
 from hubbub.http.health import Handlers, health
 from hubbub.http.port_shares import PortShares
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
-from hubbub.http.server import Direct, Unsigned, guard, hostname, refusal, route, unsigned
-from producers.gateway.access.limits import Quotas, Rates, Work
+from hubbub.http.protocol import Unsigned, client_of, connection_of, unsigned
+from hubbub.http.server import Direct, guard, hostname, refusal, route
+from producers.gateway.access.limits import Quotas, Work
 from producers.gateway.access.origins import cors_headers, preflight
 from producers.gateway.access.tokens import ANYBODY, Caller, Tokens
-from producers.gateway.bodies import Bodies
+from producers.gateway.bodies import Bodies, Body
 from producers.gateway.body_decoder import BodyDecoder
 from producers.gateway.intake.active_definitions import ActiveDefinitions
 from producers.gateway.intake.appender import Appender
@@ -62,7 +64,6 @@ class Gateway:
         rules: Rules,
         definitions: ActiveDefinitions,
         tokens: FileWatch[Tokens] | None,
-        rates: Rates,
         appender: Appender,
         intake: Intake,
         shares: PortShares,
@@ -73,7 +74,6 @@ class Gateway:
         self._definitions = definitions
         self._tokens = tokens
 
-        self._rates = rates
         self._quotas = Quotas(self._count_full)
         self._appender = appender
         self._intake = intake
@@ -141,6 +141,13 @@ class Gateway:
         self.metrics.count_answer(REPORTS.path, response.status)
         return response
 
+    def refuse_rate(self, request: web.BaseRequest, problem: Problem) -> web.StreamResponse:
+        """Return the answer to a request above the rate of its address."""
+        response = self._refuse(problem, "")
+        self._add_cors_headers(request, response)
+        self.metrics.count_answer(request.path, response.status)
+        return response
+
     def _refuse(self, error: Exception, action: str) -> web.StreamResponse:
         if isinstance(error, Problem):
             self.metrics.count_refusal(error.more.get("reason"))
@@ -153,7 +160,10 @@ class Gateway:
 
     def _add_cors_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         if self.rules.origins:
+            varying = response.headers.get("Vary")
             response.headers.update(cors_headers(request.headers.get("Origin"), self.rules.origins))
+            if varying is not None:
+                response.headers["Vary"] = f"{varying}, Origin"
 
     def _count(self, request: web.Request, status: int) -> None:
         self.metrics.count_answer(route(request), status)
@@ -183,28 +193,22 @@ class Gateway:
         return access
 
     def _check_access(self, request: web.BaseRequest, time_s: float) -> Caller:
-        """Return the sender, or raise a Problem if it may not send, or not yet."""
+        """Return the sender, or raise a Problem if it may not send."""
         rules = self.rules
-        address = ""
+        connection = connection_of(request)
+        network = () if connection is None else connection.path
 
-        if self._rates.limited or self._tokens is None:
-            address = client(request.remote or "", request.headers.getall("X-Forwarded-For", ()), rules.proxies)
-            # The rate of the address comes first, so that guesses of tokens are limited too.
-            wait = self._rates.take(address, time_s)
-            if wait:
-                detail = "This address sends too many requests. Wait for the seconds in Retry-After."
-                raise Problem(429, detail, retry_after=wait, reason="rate")
         if self._tokens is not None:
-            return self._tokens.value.caller(request.headers.get("Authorization"), time_s)
+            return self._tokens.value.caller(request.headers.get("Authorization"), time_s, network)
         if rules.hosts is not None and hostname(request) not in rules.hosts:
             raise Problem(403, "The host name is not allowed. Without tokens use the name that the gateway listens on.")
-        return Caller(ANYBODY, address=address)
+        address = client_of(request, rules.proxies)
+        return _anybody(address, network or network_path(address))
 
     async def _handle_queries(self, request: web.Request) -> web.Response:
         time_s = self._clock()
         self._check_access(request, time_s)
-        headers = {"Content-Type": JSON, "Cache-Control": "no-cache"}
-        return web.Response(body=self._definitions.value.listing(time_s), headers=headers)
+        return self._definitions.value.listing(time_s).answer(request)
 
     async def _handle_reports(self, request: web.BaseRequest) -> web.Response:
         time_s = self._clock()
@@ -224,7 +228,7 @@ class Gateway:
             try:
                 n = await self._append(caller, key, kind, body)
             finally:
-                self._bodies.release(body, caller)
+                body.release()
         except Problem as problem:
             if problem.status in (409, 429, 503):
                 problem.more.setdefault("counted", _counted(key))
@@ -234,18 +238,19 @@ class Gateway:
             return Unsigned(status=202, body=_accepted_body(n), content_type=JSON)
         return _accepted_answer(n)
 
-    async def _append(self, caller: Caller, key: bytes | None, kind: str, body: bytes) -> int:
+    async def _append(self, caller: Caller, key: bytes | None, kind: str, body: Body) -> int:
         """Bring the reports of a body into the log, and return their number."""
         time_s = self._clock()
         start = time.perf_counter()
 
-        submissions = await self._decoder.submissions(body, kind, caller, time_s)
+        with body.interruptible():
+            submissions = await self._decoder.submissions(body.content, kind, caller, time_s)
         counts = self._quotas.take(caller, submissions, time_s)
         try:
             if key is None:
                 await self._intake.mix(submissions)
             else:
-                await self._send_keyed(list(keyed_frames(caller.account.name, key, submissions)))
+                await self._send_keyed(caller, list(keyed_frames(caller.account.name, key, submissions)))
         except BaseException:
             # Reports that Kafka has not acknowledged must not use up a quota, since the client sends them again.
             self._quotas.give_back(counts)
@@ -258,10 +263,15 @@ class Gateway:
         self.metrics.seconds.observe(time.perf_counter() - start)
         return n
 
-    async def _send_keyed(self, frames: list[tuple[Submission, OutgoingFrame]]) -> None:
+    async def _send_keyed(self, caller: Caller, frames: list[tuple[Submission, OutgoingFrame]]) -> None:
         partitions = [(submission, self._appender.partition(frame)) for submission, frame in frames]
-        self._quotas.take_ids(partitions)
+        self._quotas.take_ids(caller.path, partitions)
         await self._intake.send(frames)
+
+
+@lru_cache(maxsize=4096)
+def _anybody(address: str, network: CallerPath) -> Caller:
+    return Caller(ANYBODY, network=network, address=address)
 
 
 @lru_cache(maxsize=1024)

@@ -56,6 +56,7 @@ def environment(kafka, queries):
         "HUBBUB_QUERIES": str(queries),
         "HUBBUB_EMBEDDED": str(int(kafka.embedded)),
         "HUBBUB_PORT": "0",
+        "HUBBUB_BOARD_RATE": "max",
         # Several workers share two cores, and threads of the linear algebra would only wait for one another.
         "OPENBLAS_NUM_THREADS": "1",
     }

@@ -12,7 +12,7 @@ import orjson
 from aggregator.board.store.entry import Entry
 from aggregator.records.rows import WindowRow
 from hubbub.http.connections import Connection
-from hubbub.http.fair_shares import FairShares, Path
+from hubbub.http.fair_shares import CallerPath, FairShares
 from hubbub.http.problem import Problem
 
 LISTENERS = 200
@@ -54,7 +54,7 @@ class Events:
         self._queues.clear()
 
     @contextmanager
-    def join(self, path: Path, connection: Connection | None = None) -> Iterator[asyncio.Queue[bytes | None]]:
+    def join(self, path: CallerPath, connection: Connection | None = None) -> Iterator[asyncio.Queue[bytes | None]]:
         """Yield a queue of all messages from now on for a client with this path. The last one is None.
 
         A listener that gives way gets the event `full` before. Raise a Problem if there is no room.

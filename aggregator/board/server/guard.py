@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from hubbub.http.problem import Problem
-from hubbub.http.server import unsigned
+from hubbub.http.protocol import unsigned
 
 # The page shows values that strangers sent. Even as markup they could run nothing and reach nobody.
 HEADERS = {

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,14 +15,15 @@ from aggregator.board.answers.reply import Reply
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.server.events import Events, encode
 from aggregator.board.server.follower import BoardFollower
-from aggregator.board.server.guard import access_check, add_headers, permitted
+from aggregator.board.server.guard import HEADERS, access_check, add_headers, permitted
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store.store import Store
 from hubbub.http.addresses import network_path
 from hubbub.http.health import Handlers, health
 from hubbub.http.problem import Problem
-from hubbub.http.server import connection_of, guard
+from hubbub.http.protocol import connection_of
+from hubbub.http.server import guard, reply
 from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
 
@@ -64,6 +65,18 @@ def application(
         ]
     )
     return app
+
+
+def refuse_rate(metrics: BoardMetrics) -> Callable[[web.BaseRequest, Problem], web.StreamResponse]:
+    """Return the function that makes the answer to a request above the rate of its address."""
+
+    def refuse(_: web.BaseRequest, problem: Problem) -> web.StreamResponse:
+        metrics.requests.labels("", str(problem.status)).inc()
+        response = reply(problem)
+        response.headers.update(HEADERS)
+        return response
+
+    return refuse
 
 
 def health_handlers(follower: BoardFollower, metrics: BoardMetrics, token: str | None, host: str) -> Handlers:

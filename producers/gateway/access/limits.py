@@ -4,20 +4,19 @@ All counts are in memory only, and each gateway has its own. Callers pass the ti
 """
 
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
-from math import inf
 
+from hubbub.http.fair_shares import CallerPath
 from hubbub.http.problem import Problem
+from hubbub.http.rates import Rates
 from producers.gateway.access.tokens import Caller
 from producers.gateway.intake.submission import Submission
 
-SHARE = 4
-"""A gateway uses at most 1/SHARE of the ids that workers remember for a pane and partition."""
+SHARE = 8
+"""A gateway uses at most 1/SHARE of the ids that workers remember for a pane and partition, but at least 2."""
 CALLERS = 1_000_000
 """Limit of the number of counts in memory."""
-SENDERS = 100_000
-"""Limit of the number of remembered senders. The one with the oldest request is forgotten first."""
 WORK = 16_384
 """Default decoding work of a caller in a second: more single reports than one core can take, or 16 MiB."""
 ALL_QUERIES = "(all)"
@@ -41,6 +40,8 @@ class Quotas:
         self._reports: Counter[_Key] = Counter()
         self._ids: Counter[tuple[bytes, int, int]] = Counter()
         """The number of ids by digest, pane and partition."""
+        self._group_ids: Counter[tuple[tuple[bytes, int, int], CallerPath]] = Counter()
+        """The number of ids of each group of callers, on each level of their paths."""
         self._closes: dict[tuple[bytes, int], float] = {}
         self._swept = 0.0
         self._rooms: dict[tuple[str, str], tuple[bytes, int] | None] = {}
@@ -106,14 +107,16 @@ class Quotas:
                 del self._reports[key]
             self._rooms.clear()
 
-    def take_ids(self, frames: Iterable[tuple[Submission, int]]) -> None:
+    def take_ids(self, path: CallerPath, frames: Iterable[tuple[Submission, int]]) -> None:
         """Count keyed frames, each with its submission and partition, or raise a Problem and count none.
 
-        Clients choose these ids. Too many would fill the memory of the workers.
+        Clients choose these ids. Too many would fill the memory of the workers. Ids are not given back, so a caller may
+        take more only while it would not hold more than is left for all others. `path` has the groups of the caller.
         """
         submissions: dict[tuple[bytes, int], Submission] = {}
         # Plain dictionaries take half of the time of counters.
         new_ids: dict[tuple[bytes, int, int], int] = {}
+        groups = [path[: depth + 1] for depth in range(len(path))]
         for submission, partition in frames:
             submissions[submission.query.digest, submission.pane] = submission
             key = submission.query.digest, submission.pane, partition
@@ -121,7 +124,9 @@ class Quotas:
 
         for key, n in new_ids.items():
             submission = submissions[key[:2]]
-            if self._ids[key] + n > max(1, submission.query.max_ids // SHARE):
+            remainder = max(2, submission.query.max_ids // SHARE) - self._ids[key] - n
+            most = max((self._group_ids[key, group] for group in groups), default=0) + n
+            if most > remainder:
                 detail = f"This gateway accepts no more requests with keys for pane {submission.pane}."
                 advice = "Send several reports in a request. The next pane has room."
                 raise Problem(429, f"{detail} {advice}", reason="ids")
@@ -129,6 +134,8 @@ class Quotas:
         for key, n in new_ids.items():
             self._ids[key] += n
             self._closes[key[:2]] = submissions[key[:2]].closes / 1000
+            for group in groups:
+                self._group_ids[key, group] += n
 
     def _refusal(self, caller: Caller, query: str, detail: str) -> Problem:
         """Return the Problem of an exhausted quota. It has no time to wait, because a pane never gets more room."""
@@ -144,52 +151,9 @@ class Quotas:
         if closed_panes:
             self._reports = Counter({key: n for key, n in self._reports.items() if key[2:] not in closed_panes})
             self._ids = Counter({key: n for key, n in self._ids.items() if key[:2] not in closed_panes})
+            group_ids = self._group_ids.items()
+            self._group_ids = Counter({key: n for key, n in group_ids if key[0][:2] not in closed_panes})
             self._closes = {pane: close for pane, close in self._closes.items() if pane not in closed_panes}
-
-
-class Rates:
-    """The rates of senders. Each may use `rate` units a second, and as many at once."""
-
-    def __init__(self, rate: float, most: int = SENDERS) -> None:
-        self._rate = rate
-        # With less than one unit at once nobody could ever send.
-        self._room = max(1.0, rate)
-        self._most = most
-        self._levels: OrderedDict[object, tuple[float, float]] = OrderedDict()
-        """The remaining units of each sender, and the time of that number."""
-
-    @property
-    def limited(self) -> bool:
-        return self._rate != inf
-
-    def wait(self, sender: object, time_s: float) -> float:
-        """Return the seconds until the sender has a unit, or 0 if it has one."""
-        if not self.limited:
-            return 0.0
-        level = self._refill(sender, time_s)
-        return 0.0 if level >= 1 else (1 - level) / self._rate
-
-    def take(self, sender: object, time_s: float) -> float:
-        """Take a unit and return 0, or return the seconds until the sender has one."""
-        wait = self.wait(sender, time_s)
-        if not wait:
-            self.charge(sender, time_s, 1.0)
-        return wait
-
-    def charge(self, sender: object, time_s: float, units: float) -> None:
-        """Take units, even more than the sender has, which then waits longer for the next one."""
-        if self.limited:
-            self._levels[sender] = self._refill(sender, time_s) - units, time_s
-
-    def _refill(self, sender: object, time_s: float) -> float:
-        """Return the units of a sender, with those since its last request. A clock that was set back adds none."""
-        level, charge_time = self._levels.pop(sender, (self._room, time_s))
-        level = min(self._room, level + max(0.0, time_s - charge_time) * self._rate)
-        self._levels[sender] = level, time_s
-        # Strangers with many addresses would fill the memory. A forgotten sender starts with all its units.
-        if len(self._levels) > self._most:
-            self._levels.popitem(last=False)
-        return level
 
 
 class Work:

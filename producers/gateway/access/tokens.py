@@ -9,11 +9,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from hubbub.http.fair_shares import CallerPath
 from hubbub.http.problem import Problem
 from oracles.query.settings import Place, Rule, several, table, whole
 from oracles.query.text import read_toml
@@ -23,6 +25,12 @@ _EXPIRY = re.compile("[0-9]{1,10}")
 """Seconds up to the year 2286. A time in milliseconds has more digits, and would be valid for thousands of years."""
 _SALT = re.compile("[0-9A-Fa-f]{32}")
 _SHORT_LIVED = "hbs1"
+NAME = "name "
+"""The beginning of a name in the path of a caller. No network begins like this."""
+SALT = "salt "
+"""The beginning of a salt in the path of a caller."""
+_CALLERS = 4_096
+"""Callers with tokens in memory, because most of them come again."""
 _PAIR = 2
 """Hashes or keys that are valid at a time, so that a new one can replace an old one."""
 TOKENS = 1_000
@@ -52,8 +60,17 @@ class Caller:
     account: Account
     salt: str = ""
     """The salt of a short-lived token, else empty."""
+    network: CallerPath = ()
+    """The networks of the sender, the widest first."""
     address: str = ""
     """The address of a sender without a token, else empty."""
+
+    @property
+    def path(self) -> CallerPath:
+        """The groups of this sender: the name of its token, its networks, and its short-lived token."""
+        if not self.account.name:
+            return self.network
+        return f"{NAME}{self.account.name}", *self.network, f"{SALT}{self.salt}" if self.salt else ""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -70,9 +87,10 @@ class Tokens:
 
     def __init__(self, accounts: Mapping[str, Account]) -> None:
         self._accounts = accounts
-        self._hashes: list[tuple[bytes, Caller]] = []
+        self._hashes: list[tuple[bytes, str]] = []
         for account in accounts.values():
-            self._hashes += [(digest, Caller(account)) for digest in account.hashes]
+            self._hashes += [(digest, account.name) for digest in account.hashes]
+        self._member = lru_cache(_CALLERS)(lambda name, network: Caller(accounts[name], network=network))
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> "Tokens":
@@ -83,26 +101,26 @@ class Tokens:
             raise (place / "tokens").error(f"must be 1 to {TOKENS} tables [tokens.NAME], got {len(tables)}")
         return cls({name: _account(name, value, place / "tokens" / name) for name, value in tables.items()})
 
-    def caller(self, authorization: str | None, time_s: float) -> Caller:
+    def caller(self, authorization: str | None, time_s: float, network: CallerPath = ()) -> Caller:
         """Return the sender of an Authorization header, or raise a Problem if the token is invalid at this time."""
         scheme, _, token = (authorization or "").partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise unauthorized("The request has no token. Send a header Authorization: Bearer TOKEN.")
         if token.startswith(_SHORT_LIVED + "."):
-            return self._short_lived(token, time_s)
+            return self._short_lived(token, time_s, network)
 
         token_hash = sha256(token.encode(errors="surrogateescape")).digest()
-        caller = None
+        name = None
         for digest, candidate in self._hashes:  # compare with all, so that the time reveals nothing
             if hmac.compare_digest(digest, token_hash):
-                caller = candidate
+                name = candidate
 
-        if caller is None:
+        if name is None:
             raise unauthorized("The token is unknown. Get a valid one from the operator of the gateway.")
-        return caller
+        return self._member(name, network)
 
-    def _short_lived(self, token: str, time_s: float) -> Caller:
+    def _short_lived(self, token: str, time_s: float, network: CallerPath) -> Caller:
         text, _, mac = token.rpartition(".")
         head, _, salt = text.rpartition(".")
         head, _, expiry = head.rpartition(".")
@@ -124,7 +142,7 @@ class Tokens:
             raise _unusable("has a salt that is not 16 bytes in hex")
         if int(expiry) <= time_s:
             raise _unusable("has expired")
-        return Caller(account, salt)
+        return Caller(account, salt, network)
 
 
 def unauthorized(detail: str) -> Problem:
