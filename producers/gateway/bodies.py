@@ -1,22 +1,123 @@
-"""Request bodies, within limits of size, time, total memory and the memory of each caller."""
+"""Request bodies, within limits of size, progress and memory. Callers share the memory by the rule of fair shares."""
 
 import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
 
 from aiohttp import web
 
+from hubbub.http.connections import Connection, ConnectionState
+from hubbub.http.fair_shares import CallerPath, FairShares
 from hubbub.http.problem import Problem
+from hubbub.http.protocol import connection_of
+from hubbub.http.share_groups import Holder
 from producers.gateway.access.limits import Work
-from producers.gateway.access.tokens import Caller
+from producers.gateway.access.tokens import NAME, SALT, Caller
 from producers.gateway.intake.submission import inflate, too_large
 
-PATIENCE = 30.0
-"""Seconds for one body."""
+PATIENCE = 120.0
+"""Seconds for one body. One that does not make progress ends long before."""
 MEMORY = 256 << 20
 """Bytes of all bodies in memory."""
 RATIO = 1032
 """The largest ratio of decompressed and compressed bytes of gzip."""
 SHARE = 8
-"""A caller may use 1/SHARE of this memory, and a short-lived token 1/SHARE of that of its name."""
+"""A name or an address may use 1/SHARE of this memory, and a short-lived token 1/SHARE of that of its name."""
+PIECE = 64 << 10
+"""Bytes of the pieces in which a body is held. A small body needs the room of one of them, not of a whole body."""
+
+
+class Body:
+    """The body of a request. If its caller must give a piece up, or if it lags too much, the body ends as a whole."""
+
+    def __init__(self, shares: FairShares, path: CallerPath, connection: Connection | None) -> None:
+        self.content = b""
+        self._shares = shares
+        self._path = path
+        self._connection = connection
+        self._pieces: list[Holder] = []
+        self._task = asyncio.current_task()
+        self._problem: Problem | None = None
+
+    def hold(self, size: int) -> None:
+        """Count so many bytes more, or raise a Problem if there is no room for them."""
+        while size > 0:
+            last = self._pieces[-1] if self._pieces else None
+            if last is None or last.size >= PIECE:
+                part = min(size, PIECE)
+                is_held = self._add(part)
+            else:
+                part = min(size, PIECE - last.size)
+                is_held = self._shares.grow(last, part)
+            if not is_held:
+                raise self._problem or self._no_room(part)
+            size -= part
+
+    def release(self) -> None:
+        """Hold nothing more."""
+        for piece in self._pieces:
+            self._shares.leave(piece)
+            if self._connection is not None:
+                self._connection.parts.discard(piece)
+        self._pieces.clear()
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Let the other side owe the rest of the body until the block ends."""
+        connection = self._connection
+        if connection is None:
+            yield
+            return
+        connection.on_slow = self._give_up
+        connection.enter(ConnectionState.BODY, time.monotonic())
+        try:
+            yield
+        finally:
+            connection.on_slow = None
+            connection.enter(ConnectionState.WORK, 0.0)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Raise the Problem of a body that ended within the block."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self._problem is None or self._task is None:
+                raise
+            self._task.uncancel()
+            raise self._problem from None
+        finally:
+            self._task = None
+
+    def _add(self, size: int) -> bool:
+        piece = self._shares.enter(self._path, size, self._give_way)
+        if piece is None:
+            return False
+        self._pieces.append(piece)
+        if self._connection is not None and self._connection.place is not None:
+            self._connection.parts.add(piece)
+            piece.follow(self._connection.place)
+        return True
+
+    def _no_room(self, size: int) -> Problem:
+        if self._shares.held + size > MEMORY:
+            return Problem(503, "The gateway is busy with other bodies. Try again.", retry_after=1.0)
+        return _too_many()
+
+    def _give_way(self) -> None:
+        self._end(_too_many())
+
+    def _give_up(self) -> None:
+        self._end(slow())
+
+    def _end(self, problem: Problem) -> None:
+        """End the body with a Problem. Frames on their way to Kafka can no longer be stopped."""
+        self.release()
+        if self._task is not None and self._problem is None:
+            self._problem = problem
+            self._task.cancel()
 
 
 class Bodies:
@@ -25,49 +126,56 @@ class Bodies:
     def __init__(self, most: int, work: Work) -> None:
         self._most = most
         self._work = work
-        self.held = 0
+        self.shares = FairShares(MEMORY, time.monotonic, self._limit)
+
+    @property
+    def held(self) -> int:
         """Bytes of all these bodies."""
-        self._shares: dict[tuple[str, str], int] = {}
-        """Bytes of each caller, and of each name of tokens."""
+        return self.shares.held
 
-    async def read(self, request: web.BaseRequest, caller: Caller) -> bytes:
-        """Return the body without its compression. It counts until `release`."""
+    async def read(self, request: web.BaseRequest, caller: Caller) -> Body:
+        """Return the body without its compression. It counts until its `release`."""
         self._check_size(request.content_length or 0)
-        if request.content.is_eof():
-            body = request.content.read_nowait()
-            self._check_size(len(body))
-            self._hold(len(body), caller)
-        else:
-            body = await self._receive(request, caller)
-
-        # The packed bytes are gone before the unpacked ones are counted, so that both need not fit together.
-        self.release(body, caller)
-        body = self._open(body, caller, is_gzip=request.headers.get("Content-Encoding", "").lower() == "gzip")
-        self._hold(len(body), caller)
+        body = Body(self.shares, caller.path, connection_of(request))
+        try:
+            with body.interruptible():
+                await self._read(request, caller, body)
+        except BaseException:
+            body.release()
+            raise
         return body
 
-    def release(self, body: bytes, caller: Caller) -> None:
-        self._count(-len(body), caller)
+    async def _read(self, request: web.BaseRequest, caller: Caller, body: Body) -> None:
+        if request.content.is_eof():
+            packed = request.content.read_nowait()
+            self._check_size(len(packed))
+            body.hold(len(packed))
+        else:
+            packed = await self._receive(request, body)
 
-    async def _receive(self, request: web.BaseRequest, caller: Caller) -> bytes:
+        # The packed bytes are gone before the unpacked ones are counted, so that both need not fit together.
+        is_gzip = request.headers.get("Content-Encoding", "").lower() == "gzip"
+        body.content = self._open(packed, caller, is_gzip=is_gzip)
+        if is_gzip:
+            body.release()
+            body.hold(len(body.content))
+
+    async def _receive(self, request: web.BaseRequest, body: Body) -> bytes:
         chunks: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(PATIENCE):
-                # Counted piece by piece, because a client may claim any length, or none.
-                chunk = await request.content.readany()
-                while chunk:
-                    self._check_size(size + len(chunk))
-                    self._hold(len(chunk), caller)
-                    chunks.append(chunk)
-                    size += len(chunk)
+                with body.receiving():
+                    # Counted piece by piece, because a client may claim any length, or none.
                     chunk = await request.content.readany()
-        except BaseException as error:
-            self._count(-size, caller)
-            if isinstance(error, TimeoutError):
-                raise Problem(408, f"The body did not arrive within {PATIENCE:g} s. Try again.") from None
-            raise
-
+                    while chunk:
+                        size += len(chunk)
+                        self._check_size(size)
+                        body.hold(len(chunk))
+                        chunks.append(chunk)
+                        chunk = await request.content.readany()
+        except TimeoutError:
+            raise slow() from None
         return b"".join(chunks)
 
     def _open(self, body: bytes, caller: Caller, *, is_gzip: bool) -> bytes:
@@ -87,26 +195,21 @@ class Bodies:
         if size > self._most:
             raise too_large(f"The body has {size} bytes or more, the limit is {self._most}. Send less at a time.")
 
-    def _hold(self, size: int, caller: Caller) -> None:
-        """Count bytes, or raise a Problem if there is no room for them."""
+    def _limit(self, path: CallerPath) -> float:
+        """Return the limit of a name, of a short-lived token, or of an address without a token."""
         share = max(MEMORY // SHARE, self._most)
-        for key in _names(caller):
-            if self._shares.get(key, 0) + size > share:
-                detail = "Your unfinished requests take too much memory. Finish some of them, then try again."
-                raise Problem(429, detail, retry_after=1.0, reason="memory")
-            share = max(share // SHARE, self._most)
-        if self.held + size > MEMORY:
-            raise Problem(503, "The gateway is busy with other bodies. Try again.", retry_after=1.0)
-        self._count(size, caller)
-
-    def _count(self, size: int, caller: Caller) -> None:
-        self.held += size
-        for key in _names(caller):
-            total = self._shares.pop(key, 0) + size
-            if total:
-                self._shares[key] = total
+        last = path[-1]
+        if path[0].startswith(NAME):
+            if len(path) == 1:
+                return share
+            return max(share // SHARE, self._most) if last.startswith(SALT) else inf
+        return share if last.endswith("/64") or "/" not in last else inf
 
 
-def _names(caller: Caller) -> tuple[tuple[str, str], ...]:
-    """Return the key of a caller. Before that of a short-lived token is the key of its name."""
-    return ((caller.account.name, ""), caller.key) if caller.salt else (caller.key,)
+def slow() -> Problem:
+    return Problem(408, "The body arrives too slowly. Try again.", retry_after=1.0, reason="slow")
+
+
+def _too_many() -> Problem:
+    detail = "Your unfinished requests take too much memory. Finish some of them, then try again."
+    return Problem(429, detail, retry_after=1.0, reason="memory")

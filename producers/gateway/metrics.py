@@ -22,6 +22,7 @@ REASONS = (
     "work",
     "memory",
     "ids",
+    "slow",
 )
 QUOTAS = 1_000
 """Limit of the pairs of token and query with a series of their own. All others count as OTHERS."""

@@ -199,7 +199,10 @@ QUERIES = GatewayRoute(
     "/v1/queries",
     "GET",
     "List the queries that are counted now, with all that a client needs to answer",
-    {200: _content("The queries", JSON, _ref("queries"))},
+    {
+        200: _content("The queries", JSON, _ref("queries")),
+        304: {"description": "Not changed: If-None-Match has its ETag"},
+    },
     (429,),
     for_clients=True,
 )

@@ -18,6 +18,7 @@ from hubbub.file_watch import FileWatch
 from oracles.query import Query, load
 from oracles.query.public_definition import public_definition
 from producers.gateway.intake.appender import PATIENCE
+from producers.gateway.intake.listing import Listing, RecentListing
 from producers.gateway.intake.timeliness import untimely
 
 LATELY = MARGIN / 2
@@ -35,6 +36,8 @@ class ServedDefinitions:
     _texts: dict[tuple[bytes, int], bytes] = field(default_factory=dict, compare=False)
     """The JSON of versions by digest and first pane. It is cached, because a domain may be long."""
 
+    _listings: RecentListing = field(default_factory=RecentListing, compare=False)
+
     @classmethod
     def of(cls, queries: Mapping[str, Query]) -> "ServedDefinitions":
         return cls({query.digest: Versions.of(query) for query in queries.values()})
@@ -48,9 +51,13 @@ class ServedDefinitions:
         """Return the names of all queries that are not retired."""
         return sorted({v.query.name for v in self.versions.values() if not v.newest.retired})
 
-    def listing(self, time_s: float) -> bytes:
-        """Return the body of GET /v1/queries, with the present definitions. Of one name the newest is last."""
-        present = [v.at(int(time_s)) for v in self.versions.values() if int(time_s) >= v.first]
+    def listing(self, time_s: float) -> Listing:
+        """Return the answer of GET /v1/queries, which is the same for a whole second."""
+        return self._listings.at(int(time_s), self._listing_text)
+
+    def _listing_text(self, second: int) -> bytes:
+        """Return the present definitions. Of one name the newest is last."""
+        present = [v.at(second) for v in self.versions.values() if second >= v.first]
         # A client takes the last definition of a name.
         present = sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
         return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
