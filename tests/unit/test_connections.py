@@ -248,11 +248,11 @@ def test_300_pages_of_one_address_throw_nobody_out():
 
         home = stack.enter_context(events.join(("192.0.2.0/24", "192.0.2.2")))
         assert home.empty()
-        (replaced,) = [queue for queue in queues if not queue.empty()]
-        message = replaced.get_nowait()
+        (departure,) = [queue for queue in queues if not queue.empty()]
+        message = departure.get_nowait()
         assert message.startswith(b'event: full\ndata: {"retry":')
         assert 30 <= orjson.loads(message.partition(b"data: ")[2])["retry"] <= 90
-        assert replaced.get_nowait() is None
+        assert departure.get_nowait() is None
     assert events.places.held == 0
     assert not events._queues
 

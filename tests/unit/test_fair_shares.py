@@ -95,7 +95,7 @@ class Trial:
         self.clock = Clock()
         self.shares = FairShares(capacity, self.clock, limit)
         self.model = Model(capacity, limit)
-        self.real, self.ended = {}, []
+        self.real, self.departures = {}, []
 
     @property
     def size(self):
@@ -103,7 +103,7 @@ class Trial:
 
     def enter(self, step, path):
         size = self.size
-        holder = self.judge(path, size, lambda: self.shares.enter(path, size, lambda: self.ended.append(step)))
+        holder = self.judge(path, size, lambda: self.shares.enter(path, size, lambda: self.departures.append(step)))
         if holder:
             self.real[step] = holder
             self.model.holders.append(ModelHolder(step, path, size, step))
@@ -116,9 +116,9 @@ class Trial:
     def judge(self, path, size, act, grows=None):
         model = self.model
         twins = {twin.name: twin for twin in model.holders}
-        self.ended.clear()
+        self.departures.clear()
         outcome = act()
-        for name in self.ended:
+        for name in self.departures:
             assert model.full_prefix(path, size) is not None
             assert twins[name] in model.victims(path, size)
             model.holders.remove(twins[name])
@@ -144,9 +144,9 @@ class Trial:
             twin.owes, twin.lag = False, 0.0
         elif act < 0.8:
             # Quarters are exact in binary, so both sides have the same lags.
-            moved = self.draw.randrange(8) * RATE // 4
-            holder.progress(moved, now)
-            twin.lag = max(0.0, twin.lag - moved / RATE)
+            progress = self.draw.randrange(8) * RATE // 4
+            holder.progress(progress, now)
+            twin.lag = max(0.0, twin.lag - progress / RATE)
         elif act < 0.9:
             self.grow(twin)
         else:
@@ -197,13 +197,13 @@ def test_who_holds_less_than_a_part_of_k_never_gives_way():
 def test_callers_that_come_again_at_once_replace_nobody_in_a_circle():
     """300 callers of one address and 200 places: each that is refused waits, and no place changes hands."""
     shares = FairShares(200, Clock())
-    ended = []
-    places = [shares.enter(("net", "office"), 1, lambda: ended.append(1)) for _ in range(300)]
+    departures = []
+    places = [shares.enter(("net", "office"), 1, lambda: departures.append(1)) for _ in range(300)]
     assert sum(place is not None for place in places) == 200
-    assert not ended
+    assert not departures
     for _ in range(100):
         assert shares.enter(("net", "office"), 1, lambda: None) is None
-    assert not ended
+    assert not departures
 
 
 def test_equal_callers_do_not_replace_each_other():

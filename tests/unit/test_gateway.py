@@ -26,15 +26,16 @@ from jsonschema import Draft202012Validator
 from hubbub.definitions import catalog
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
-from hubbub.http.addresses import client, networks
+from hubbub.http.addresses import client, network_path, networks
 from hubbub.http.problem import Problem
+from hubbub.http.rates import NetworkRates, Rates
 from oracles.errors import ParameterError, QueryError
 from oracles.frame import TICK, decode, encode, encode_json, frames
 from oracles.query import File
 from producers.errors import NotAllowed
 from producers.gateway import command, metrics
 from producers.gateway.access import token_command as token
-from producers.gateway.access.limits import SHARE, Quotas, Rates, Work
+from producers.gateway.access.limits import SHARE, Quotas, Work
 from producers.gateway.access.origins import cors_headers, origins, preflight
 from producers.gateway.access.tokens import ANYBODY, Account, Caller, Tokens, short_lived
 from producers.gateway.body_decoder import BodyDecoder
@@ -55,7 +56,7 @@ SCREENS_GROUPS = {"groups": {"platform": ["ios", "android", "web"]}, "weights": 
 APP_TIMES = {"from": date(2023, 11, 1), "until": date(2023, 12, 1)}
 QUERIES = make_queries(
     {
-        "web": make_table(domain=["a", "b", "c"], other=False, oracle="grr", max_ids=8),
+        "web": make_table(domain=["a", "b", "c"], other=False, oracle="grr", max_ids=640),
         "app": make_table(APP_TIMES, domain=1024, answers="once", oracle="oue"),
         "screens": make_table(SCREENS_GROUPS, domain=1024, oracle="olh", epsilon=2.0, buckets=2, renew="30d"),
         "both": make_table(attributes={"a": 500, "b": 600}, oracle="olh", epsilon=1.5, buckets=2),
@@ -264,7 +265,7 @@ def test_each_pane_is_judged_by_the_version_that_applies_to_it():
 
 
 def names(definitions, moment):
-    return [(query["name"], query["digest"]) for query in orjson.loads(definitions.listing(moment))["queries"]]
+    return [(query["name"], query["digest"]) for query in orjson.loads(definitions.listing(moment).text)["queries"]]
 
 
 class Topic:
@@ -993,32 +994,72 @@ def test_counts_of_closed_panes_are_forgotten():
     caller = Caller(Account("app", quota=10))
     for pane in range(PANE, PANE + 10_000, 10):
         quotas.take(caller, [submission(10, pane)], pane)
-        quotas.take_ids([(submission(1, pane), 0)])
+        quotas.take_ids(NETWORK, [(submission(1, pane), 0)])
     assert len(quotas._reports) == len(quotas._ids) <= 5
+    assert len(quotas._group_ids) <= 2 * 5
+
+
+NETWORK = ("192.0.2.0/24", "192.0.2.1")
 
 
 def keyed(entry, *partitions):
     return [(entry, partition) for partition in partitions]
 
 
-def test_frames_with_ids_of_clients_are_bounded_on_each_partition():
+ROOM = WEB.max_ids // SHARE
+
+
+def test_a_caller_takes_at_most_half_of_the_ids_on_each_partition():
     quotas = Quotas()
-    maximum = WEB.max_ids // SHARE
-    quotas.take_ids(keyed(submission(1), *[0] * maximum, *[1] * (maximum - 1)))
+    quotas.take_ids(NETWORK, keyed(submission(1), *[0] * (ROOM // 2), *[1] * (ROOM // 2 - 1)))
     with pytest.raises(Problem) as error:
-        quotas.take_ids(keyed(submission(1), 1, 0))
+        quotas.take_ids(NETWORK, keyed(submission(1), 1, 0))
     assert error.value.status == 429
-    quotas.take_ids(keyed(submission(1), 1))
-    quotas.take_ids(keyed(submission(1, PANE + 10), 0))
+    quotas.take_ids(NETWORK, keyed(submission(1), 1))
+    quotas.take_ids(NETWORK, keyed(submission(1, PANE + 10), 0))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 50])
+def test_greedy_callers_leave_a_part_of_the_ids_to_one_that_comes_later(count):
+    quotas = Quotas()
+    networks = [(f"network {i}", "one") for i in range(count)]
+    refused = 0
+    while refused < count:
+        refused = 0
+        for network in networks:
+            try:
+                quotas.take_ids(network, keyed(submission(1), 0))
+            except Problem:
+                refused += 1
+    free = ROOM - quotas._ids[WEB.digest, PANE, 0]
+    assert ROOM // (count + 1) <= free <= ROOM // (count + 1) + count
+    quotas.take_ids(("late", "one"), keyed(submission(1), *[0] * (free // 2)))
+
+
+def test_one_address_leaves_ids_to_the_others_of_its_network():
+    quotas = Quotas()
+    for _ in range(ROOM // 2):
+        quotas.take_ids(NETWORK, keyed(submission(1), 0))
+    with pytest.raises(Problem):
+        quotas.take_ids((NETWORK[0], "another"), keyed(submission(1), 0))
+    quotas.take_ids(("another", "one"), keyed(submission(1), 0))
+
+
+def test_a_pane_has_room_for_the_ids_of_two_requests_at_least():
+    quotas = Quotas()
+    query = SimpleNamespace(digest=WEB.digest, name="web", max_ids=1)
+    entry = SimpleNamespace(query=query, pane=PANE, closes=1000 * PANE)
+    quotas.take_ids(NETWORK, [(entry, 0)])
+    with pytest.raises(Problem):
+        quotas.take_ids(NETWORK, [(entry, 0)])
 
 
 def test_a_request_that_has_too_many_ids_for_one_pane_takes_none_of_another():
     quotas = Quotas()
-    maximum = WEB.max_ids // SHARE
-    quotas.take_ids(keyed(submission(1, PANE + 10), *[0] * maximum))
+    quotas.take_ids(NETWORK, keyed(submission(1, PANE + 10), *[0] * (ROOM // 2)))
     with pytest.raises(Problem):
-        quotas.take_ids(keyed(submission(1), 0) + keyed(submission(1, PANE + 10), 0))
-    quotas.take_ids(keyed(submission(1), *[0] * maximum))
+        quotas.take_ids(NETWORK, keyed(submission(1), 0) + keyed(submission(1, PANE + 10), 0))
+    quotas.take_ids(NETWORK, keyed(submission(1), *[0] * (ROOM // 2)))
 
 
 def test_an_address_has_a_rate_of_requests_and_waits_after_it():
@@ -1047,6 +1088,26 @@ def test_a_clock_that_is_set_back_forgets_closed_panes_as_before():
     for pane in range(PANE, PANE + 10_000, 10):
         quotas.take(caller, [submission(10, pane)], pane)
     assert len(quotas._reports) <= 6
+
+
+@pytest.mark.parametrize(
+    ("networks", "times"),
+    [
+        (["192.0.2.1"], 1),
+        ([f"192.0.2.{i}" for i in range(256)], 64),
+        ([f"2001:db8::{i:x}" for i in range(8)], 1),
+        ([f"2001:db8:0:{i:x}::1" for i in range(256)], 4),
+        ([f"2001:db8:0:{i:x}00::1" for i in range(256)], 16),
+        ([f"2001:db8:{i:x}::1" for i in range(512)], 64),
+    ],
+    ids=["an address", "a /24", "a /64", "a /56", "a /48", "a /32"],
+)
+def test_a_network_has_times_the_rate_of_an_address(networks, times):
+    rates = NetworkRates(3)
+    paths = [network_path(address) for address in networks]
+    assert sum(not rates.take(path, 0.0) for path in 4 * paths) == 3 * times
+    assert rates.take(paths[0], 0.0) > 0
+    assert not rates.take(network_path("198.51.100.1"), 0.0)
 
 
 def test_the_number_of_remembered_addresses_is_bounded():
@@ -1104,7 +1165,7 @@ def test_only_listed_origins_may_send_and_browsers_store_the_preflight():
 
 
 def test_a_client_can_compute_the_digest_of_a_listed_query():
-    listed = orjson.loads(DEFINITIONS.listing(AT / 1000))["queries"]
+    listed = orjson.loads(DEFINITIONS.listing(AT / 1000).text)["queries"]
     assert [query["name"] for query in listed] == ["app", "both", "profile", "screens", "web"]
     for query in listed:
         keys = ["name", "epsilon", "pane", "oracle", "domain", "attributes"]
@@ -1120,7 +1181,7 @@ def test_a_client_can_compute_the_digest_of_a_listed_query():
 def test_every_listed_query_fits_the_description():
     schemas = describe("1", ROUTES, needs_token=True)["components"]["schemas"]
     validator = Draft202012Validator({"$ref": "#/components/schemas/queries", "components": {"schemas": schemas}})
-    listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
+    listing = orjson.loads(DEFINITIONS.listing(AT / 1000).text)
     validator.validate(listing)
     properties = schemas["query"]["properties"].keys()
     without_pairs = properties - {"pairs"}  # tests/unit/test_pairs.py lists a query with pairs
@@ -1130,7 +1191,7 @@ def test_every_listed_query_fits_the_description():
 @pytest.mark.parametrize("name", sorted(QUERIES))
 def test_a_client_gets_the_query_of_the_file_from_a_gateway(name):
     query = QUERIES[name]
-    pinned_query = pin_query(DEFINITIONS.listing(AT / 1000), name, query.record_epsilon, "gateway")
+    pinned_query = pin_query(DEFINITIONS.listing(AT / 1000).text, name, query.record_epsilon, "gateway")
     times = ("period", "pane", "lateness", "skew", "starts", "until", "renew")
     for key in ("name", "digest", "canonical", "groups", "answers", "budget", "charge", "charges", "classes", *times):
         assert getattr(pinned_query, key) == getattr(query, key)
@@ -1152,16 +1213,16 @@ def test_a_client_gets_the_query_of_the_file_from_a_gateway(name):
     ],
 )
 def test_a_client_refuses_a_gateway_that_contradicts_itself(change, error, message):
-    listing = orjson.loads(DEFINITIONS.listing(AT / 1000))
+    listing = orjson.loads(DEFINITIONS.listing(AT / 1000).text)
     change(next(entry for entry in listing["queries"] if entry["name"] == "app"))
     with pytest.raises(error, match=message):
         pin_query(orjson.dumps(listing), "app", 8.0, "gateway")
 
 
 def test_a_client_refuses_a_query_with_more_epsilon_than_it_pinned():
-    assert pin_query(DEFINITIONS.listing(AT / 1000), "app", 1.0, "gateway").epsilon == 1.0
+    assert pin_query(DEFINITIONS.listing(AT / 1000).text, "app", 1.0, "gateway").epsilon == 1.0
     with pytest.raises(NotAllowed, match=r"reveals epsilon 1, and this application allows 0\.99"):
-        pin_query(DEFINITIONS.listing(AT / 1000), "app", 0.99, "gateway")
+        pin_query(DEFINITIONS.listing(AT / 1000).text, "app", 0.99, "gateway")
 
 
 @given(st.binary(max_size=200))

@@ -1,6 +1,7 @@
 """A gateway's port without Kafka. The short path of reports gives the answers of the routes."""
 
 import asyncio
+import gzip
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -8,11 +9,10 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
-from hubbub.http import server
+from hubbub.http import port_shares, server
 from hubbub.http.port_shares import PortShares
 from oracles.frame import encode, encode_json
 from producers.gateway import bodies, body_decoder
-from producers.gateway.access.limits import Rates
 from producers.gateway.access.tokens import Account, Tokens, short_lived
 from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.gateway.openapi import ROUTES
@@ -48,7 +48,7 @@ def gateway(origins=frozenset(), mix=nothing, tokens=None):
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=mix, send=failing)
     watched = tokens and SimpleNamespace(value=Tokens({account.name: account for account in tokens}))
-    return Gateway(rules, definitions, watched, Rates(1e9), kafka, intake, PortShares(), lambda: AT / 1000)
+    return Gateway(rules, definitions, watched, kafka, intake, PortShares(), lambda: AT / 1000)
 
 
 async def answer(address, head, body, version="1.1"):
@@ -77,19 +77,20 @@ def test_the_short_path_gives_the_answers_of_the_routes(name, origins):
     head, body = HEADS[name]
 
     async def run():
-        running = gateway(origins)
         answers = []
-        for direct in (None, running.direct):
+        for is_direct in (False, True):
+            running = gateway(origins)
+            direct = running.direct if is_direct else None
             async with server.serving(running.application(), "127.0.0.1", 0, drain=1.0, direct=direct) as address:
                 answers.append(await answer(address, head, body))
+            status = answers[-1][0].split()[1]
+            labels = {"route": "/v1/reports", "status": status}
+            assert running.metrics.registry.get_sample_value("hubbub_gateway_requests_total", labels) == 1
+
         by_route, short_answers = answers
         assert by_route == short_answers
         assert "server" not in short_answers[1]
         assert short_answers[1]["x-content-type-options"] == "nosniff"
-        status = short_answers[0].split()[1]
-        assert running.metrics.registry.get_sample_value(
-            "hubbub_gateway_requests_total", {"route": "/v1/reports", "status": status}
-        ) == len(answers)
 
     asyncio.run(run())
 
@@ -237,7 +238,7 @@ def test_a_caller_without_room_is_refused_before_its_body_comes():
 
 
 @pytest.mark.parametrize("same_name", [True, False])
-def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, monkeypatch):
+def test_a_caller_with_too_many_unfinished_bodies_loses_its_own(same_name, monkeypatch):
     monkeypatch.setattr(bodies, "MEMORY", (1 << 16) * (64 if same_name else 8))
 
     async def run():
@@ -248,21 +249,63 @@ def test_unfinished_bodies_of_one_caller_leave_room_for_the_others(same_name, mo
         async with server.serving(
             gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
         ) as address:
-            writers = [(await begin(address, by(greedy), 50_000, bytes(40_000)))[1]]
+            reader, writer = await begin(address, by(greedy), 50_000, bytes(40_000))
             await until(lambda: gateway_here._bodies.held == 40_000)
             for _ in range(3):
-                reader, writer = await begin(address, by(greedy), 50_000, bytes(40_000))
-                writers.append(writer)
+                next_reader, next_writer = await begin(address, by(greedy), 50_000, bytes(40_000))
                 status, headers, problem = await refusal(reader)
                 assert status == 429
                 assert problem["reason"] == "memory"
                 assert problem["counted"] == "none"
                 assert headers["retry-after"] == "1"
                 assert (await answer(address, by(honest), BODY))[0].endswith("202 Accepted")
+                writer.close()
+                reader, writer = next_reader, next_writer
+            writer.transport.abort()
+            await until(lambda: gateway_here._bodies.held == 0)
+
+    asyncio.run(run())
+
+
+def test_small_bodies_fit_beside_large_ones_of_all_tokens_of_their_name(monkeypatch):
+    """Eight tokens hold what their name may have, one large body each. All small ones are of the same address."""
+    monkeypatch.setattr(bodies, "MEMORY", (1 << 16) * 64)
+    monkeypatch.setattr(bodies, "PIECE", 1 << 10)
+
+    async def run():
+        gateway_here = gateway(tokens=[Account("site", keys=(KEY,))])
+        async with server.serving(
+            gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
+        ) as address:
+            most = (1 << 16) - 1
+            writers = [(await begin(address, by(site_token()), most, bytes(most - 1)))[1] for _ in range(8)]
+            await until(lambda: gateway_here._bodies.held == 8 * (most - 1))
+            for _ in range(40):
+                assert (await answer(address, by(site_token()), BODY))[0].endswith("202 Accepted")
             for writer in writers:
                 writer.transport.abort()
             await until(lambda: gateway_here._bodies.held == 0)
-            assert not gateway_here._bodies._shares
+
+    asyncio.run(run())
+
+
+def test_a_body_that_lags_too_much_gets_408(monkeypatch):
+    monkeypatch.setattr(port_shares, "PATIENCE", 0.5)
+
+    async def run():
+        gateway_here = gateway()
+        async with server.serving(
+            gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
+        ) as address:
+            reader, writer = await begin(address, BINARY, 50_000, bytes(3))
+            status, headers, problem = await refusal(reader)
+            assert status == 408
+            assert problem["reason"] == "slow"
+            assert headers["retry-after"] == "1"
+            assert gateway_here._bodies.held == 0
+            writer.close()
+        value = gateway_here.metrics.registry.get_sample_value
+        assert value("hubbub_gateway_refused_total", {"reason": "slow"}) == 1
 
     asyncio.run(run())
 
@@ -289,3 +332,40 @@ def test_other_requests_are_answered_while_a_long_body_is_decoded(monkeypatch):
             assert order == [len(BODY), len(body)]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_a_listing_has_a_tag_and_is_not_sent_again(encoding):
+    async def run():
+        running = gateway(frozenset({ORIGIN}))
+        async with (
+            server.serving(running.application(), "127.0.0.1", 0, drain=1.0) as (host, port),
+            ClientSession(auto_decompress=False) as session,
+        ):
+            url = f"http://{host}:{port}/v1/queries"
+            headers = {"Accept-Encoding": encoding}
+            async with session.get(url, headers=headers) as answer:
+                assert answer.status == 200
+                content = await answer.read()
+                assert answer.headers.get("Content-Encoding") == (encoding if encoding == "gzip" else None)
+                assert answer.headers["Vary"] == "Accept-Encoding, Origin"
+                tag = answer.headers["ETag"]
+            text = gzip.decompress(content) if encoding == "gzip" else content
+            assert text == running._definitions.value.listing(AT / 1000).text
+            async with session.get(url, headers={**headers, "If-None-Match": f'"old", {tag}'}) as answer:
+                assert answer.status == 304
+                assert answer.headers["ETag"] == tag
+                assert await answer.read() == b""
+            other = {"Accept-Encoding": "gzip" if encoding == "identity" else "identity", "If-None-Match": tag}
+            async with session.get(url, headers=other) as answer:
+                assert answer.status == 200
+
+    asyncio.run(run())
+
+
+def test_all_listings_of_a_second_share_one_text_and_one_gzip():
+    definitions = ServedDefinitions.of(QUERIES)
+    listing = definitions.listing(AT / 1000)
+    assert definitions.listing(AT / 1000 + 0.5) is listing
+    assert definitions.listing(AT / 1000 + 2) is listing  # no definition has changed
+    assert listing.packed is listing.packed

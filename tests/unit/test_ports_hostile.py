@@ -18,7 +18,6 @@ from hubbub.http import port_shares, server
 from hubbub.http.health import health, serving_alone
 from hubbub.http.port_shares import PortShares
 from producers.gateway import bodies
-from producers.gateway.access.limits import Rates
 from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.gateway.server import Gateway, Rules
 from producers.simulation.delivery import status
@@ -54,7 +53,7 @@ def gateway():
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, send=nothing)
     shares = PortShares()
-    running = Gateway(rules, definitions, None, Rates(1e9), kafka, intake, shares)
+    running = Gateway(rules, definitions, None, kafka, intake, shares)
     return server.serving(running.application(), "127.0.0.1", 0, shares=shares, drain=1.0, direct=running.direct)
 
 

@@ -274,7 +274,7 @@ KEYS = (
 @cache
 def listing():
     """Return the answer to GET /v1/queries."""
-    return ServedDefinitions.of(_queries()).listing(1_790_000_000)
+    return ServedDefinitions.of(_queries()).listing(1_790_000_000).text
 
 
 def _queries():
