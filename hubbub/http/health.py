@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from hubbub.http.protocol import unsigned
+from hubbub.http.port_protocol import unsigned
 from hubbub.http.server import guard, serving
 
 Handlers = dict[str, Handler]

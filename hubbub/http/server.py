@@ -16,9 +16,9 @@ from aiohttp.typedefs import Handler, Middleware
 from hubbub.file_watch import FileWatch
 from hubbub.http.connections import Connection
 from hubbub.http.listener import Listener, bind
+from hubbub.http.port_protocol import PortProtocol, Unsigned, connection_of
 from hubbub.http.port_shares import PortShares
 from hubbub.http.problem import Problem
-from hubbub.http.protocol import PortProtocol, Unsigned, connection_of
 from oracles.errors import ParameterError
 
 log = logging.getLogger(__name__)

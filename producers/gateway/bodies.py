@@ -10,8 +10,8 @@ from aiohttp import web
 
 from hubbub.http.connections import Connection, ConnectionState
 from hubbub.http.fair_shares import CallerPath, FairShares
+from hubbub.http.port_protocol import connection_of
 from hubbub.http.problem import Problem
-from hubbub.http.protocol import connection_of
 from hubbub.http.share_groups import Holder
 from producers.gateway.access.limits import Work
 from producers.gateway.access.tokens import NAME, SALT, Caller

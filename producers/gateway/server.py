@@ -17,10 +17,10 @@ from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import Networks, network_path
 from hubbub.http.fair_shares import CallerPath
 from hubbub.http.health import Handlers, health
+from hubbub.http.port_protocol import Unsigned, client_of, connection_of, unsigned
 from hubbub.http.port_shares import PortShares
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
-from hubbub.http.protocol import Unsigned, client_of, connection_of, unsigned
 from hubbub.http.server import Direct, guard, hostname, refusal, route
 from producers.gateway.access.limits import Quotas, Work
 from producers.gateway.access.origins import cors_headers, preflight

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from hubbub.http.port_protocol import unsigned
 from hubbub.http.problem import Problem
-from hubbub.http.protocol import unsigned
 
 # The page shows values that strangers sent. Even as markup they could run nothing and reach nobody.
 HEADERS = {

@@ -21,8 +21,8 @@ from aggregator.board.server.route import PREFIX, ROUTES, Route, describe
 from aggregator.board.store.store import Store
 from hubbub.http.addresses import network_path
 from hubbub.http.health import Handlers, health
+from hubbub.http.port_protocol import connection_of
 from hubbub.http.problem import Problem
-from hubbub.http.protocol import connection_of
 from hubbub.http.server import guard, reply
 from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
