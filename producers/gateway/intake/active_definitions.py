@@ -18,7 +18,7 @@ from hubbub.file_watch import FileWatch
 from oracles.query import Query, load
 from oracles.query.public_definition import public_definition
 from producers.gateway.intake.appender import PATIENCE
-from producers.gateway.intake.listing import Listing, RecentListing
+from producers.gateway.intake.query_listing import Listing, RecentListing
 from producers.gateway.intake.timeliness import untimely
 
 LATELY = MARGIN / 2
