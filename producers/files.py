@@ -61,9 +61,11 @@ def read_file(path: str | os.PathLike[str], most: int) -> bytes:
     # The file may be replaced after the check, so the open one counts too.
     handle = os.open(path, os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
             raise StoreError(f"{path} is no regular file; run: rm {path}")
-        return file.read(most)
+        # A read of `most` bytes takes their memory at once, however small the file is.
+        return file.read(min(most, state.st_size))
 
 
 def make_file(path: str | os.PathLike[str], data: bytes | memoryview) -> None:

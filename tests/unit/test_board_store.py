@@ -697,7 +697,7 @@ def test_a_number_outside_its_limits_is_refused(crowd, route):
     for parameter in route.all_parameters:
         maximum = parameter.schema.get("maximum")
         for text in [] if maximum is None else [str(maximum + 1), "-1"]:
-            request = [(parameter.name, text)] + [("value", "a.example")] * (route.name in ("set", "history"))
+            request = [(parameter.name, text)] + [("value", "maps.example")] * (route.name in ("set", "history"))
             with pytest.raises(Problem, match=f"{parameter.name} must be"):
                 route.answer.of(board, Parameters(request, route.all_parameters), *names)
 

@@ -1205,7 +1205,7 @@ def test_a_client_gets_the_query_of_the_file_from_a_gateway(name):
         (lambda entry: entry.update(epsilon=2.0), QueryError, "does not match the definition"),
         (lambda entry: entry.update(domain=5), QueryError, "does not match the definition"),
         (lambda entry: entry.update(width=5), QueryError, "does not match the definition"),
-        (lambda entry: entry.update(pane="10s"), QueryError, "not a valid list of queries"),
+        (lambda entry: entry.update(pane="10s"), NotAllowed, "pane must be whole seconds"),
         (lambda entry: entry.update(domain="/etc/passwd"), QueryError, "domain"),
         (lambda entry: entry.update(domain={"file": "/etc/passwd"}), QueryError, "must not name a file"),
         (lambda entry: entry.update({"from": 1e300}), QueryError, "not a valid list of queries"),

@@ -247,10 +247,10 @@ def test_a_quota_is_for_all_groups_together():
 
 
 def test_queries_list_their_groups_and_a_client_has_them():
-    listing = DEFINITIONS.listing(PANE + 5)
+    listing = DEFINITIONS.listing(PANE + 5).text
     groups = {query["name"]: query["groups"] for query in orjson.loads(listing)["queries"]}
     assert groups == {"plain": None, "screens": {"platform": ["ios", "android", "web"]}, "grown": {"platform": ["ios"]}}
-    later = orjson.loads(DEFINITIONS.listing(PANE + 10))["queries"]
+    later = orjson.loads(DEFINITIONS.listing(PANE + 10).text)["queries"]
     assert next(query for query in later if query["name"] == "grown")["groups"] == {"platform": ["ios", "android"]}
     assert pin_query(listing, "screens", 1.0, "gateway").groups == QUERY.groups
     assert pin_query(listing, "plain", 1.0, "gateway").groups is None

@@ -107,7 +107,7 @@ def test_each_attribute_has_its_own_table():
         (2, SEVERAL | {"table": {"age": 2}}, "table needs attributes"),
         (2, SEVERAL | {"table": {"nobody": 2}}, "unknown key"),
         (2, {"noise": "some"}, "noise: must be one of table, each"),
-        (3, {}, "edition: must be a whole number from 1 to 2"),
+        (4, {}, "edition: must be a whole number from 1 to 3"),
         ("2", {}, "edition: must be a whole number"),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_crowd_of_records_keeps_its_tables(solution):
 )
 def test_a_listing_gives_all_that_a_client_needs(table):
     q = query(**table)
-    listing = ServedDefinitions.of({"screens": q}).listing(2e9)
+    listing = ServedDefinitions.of({"screens": q}).listing(2e9).text
     [definition] = json.loads(listing)["queries"]
     assert tuple(definition[key] for key in ("noise", "table", "record_charge")) == (q.noise, q.table, q.record_charge)
     assert pin_query(listing, "screens", 8.0, "gateway").canonical == q.canonical

@@ -16,7 +16,7 @@ PARSER_OF = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "options.py"
 
 MEANINGS = {
     "FILE": "query file|CSV file",
-    "NAME": "part of the name of metrics",
+    "NAME": "part of the name of metrics|name of the query",
     "QUERY": "name of the query",
     "--all-groups": "the total and each group",
     "--answers": "how a client repeats its answers",
@@ -32,6 +32,7 @@ MEANINGS = {
     "--confidence": "confidence of the bound",
     "--connections": "limit of open connections",
     "--connections-each": "limit of open connections of one address",
+    "--digest": "print the digest too",
     "--device": "show a page on which you are a device",
     "--device-file": "write this page to a file",
     "--dry-run": "print the changes, and make none",
@@ -44,6 +45,7 @@ MEANINGS = {
     "--format": "format of the output",
     "--frame": "(maximum )?reports (per|in a) frame",
     "--from": "(earliest end|start of the range).*a date, a time .* or Unix seconds",
+    "--gateway": "address of a gateway that lists the query",
     "--group": "only this group",
     "--group-values": "distribution of the clients of one group",
     "--groups": "shares of the clients in groups",

@@ -135,7 +135,7 @@ def test_unknown_strings_are_no_attribute():
 def test_a_client_answers_with_any_text_for_life(tmp_path):
     moment = [START]
     query = ask(period="5m")
-    client = Client(query, tmp_path / "store", key=KEY, clock=lambda: moment[0])
+    client = Client(query, tmp_path / "store", first=True, key=KEY, clock=lambda: moment[0])
     first_reports = client.answer("TypeError: x")
     assert first_reports.shape == (1, query.oracle.width)
     assert query.oracle.check(first_reports) is None
@@ -157,7 +157,7 @@ def test_a_client_answers_with_any_text_for_life(tmp_path):
 
 def test_a_client_is_silent_if_its_budget_does_not_allow_the_answer(tmp_path):
     with pytest.raises(BudgetSpent):
-        Client(ask(), tmp_path / "store", key=KEY, max_epsilon=2.0)
+        Client(ask(), tmp_path / "store", first=True, key=KEY, max_epsilon=2.0)
 
 
 def listing(query):

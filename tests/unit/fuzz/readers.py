@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import chain
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from hubbub.kafka.errors import KafkaSettingError, KafkaUnreachable
 from hubbub.kafka.patches import bounded_batches
 from oracles import frame, query
 from oracles.errors import FrameError, ParameterError, QueryError, ReportError
+from producers.client.key_item import KeyItem
 from producers.client.ledger import Ledger
 from producers.client.transaction import NoiseId
 from producers.errors import NotAllowed, StoreError
@@ -492,6 +494,15 @@ READERS = (
         (ParameterError,),
     ),
     Reader("producers.simulation.replay:Positions", lambda: CSV, _file(_positions), (ParameterError,)),
+    Reader(
+        "producers.client.key_item:KeyItem.decode",
+        lambda: [
+            KeyItem(bytes(32)).encode(),
+            KeyItem(bytes(32), Fraction(1, 3), 7, {bytes(8): (3, Fraction(2))}).encode(),
+        ],
+        _bytes(KeyItem.decode),
+        (StoreError,),
+    ),
     Reader("producers.client.ledger:Ledger", lambda: [corpus.store()[0]], _file(_ledger), (StoreError,)),
     Reader(
         "producers.client.device_key:DeviceKey.read",
@@ -579,6 +590,13 @@ NO_READERS = {
     "aggregator.counting.recovery:Recovery.read": "moves the changelog, which `sort_records` reads",
     "aggregator.reading.audit.fold:Fold.read": "counts frames by the Gate that `SourcePartition.take` has",
     "aggregator.publishing.finals.estimator_process:read": "moves bytes of a pipe between two processes of a worker",
+    "producers.files:read_file": "moves the bytes of a file, which `KeyItem.decode` and `Spool.frames` read",
+    "producers.client.file_key_store:FileKeyStore.read": "moves the bytes of a file, which `KeyItem.decode` reads",
+    "producers.client.key_item:KeyStore.read": "is of the application, and `KeyItem.decode` reads what it returns",
+    "producers.client.device_limits:Limits.read": "reads arguments of the application, which is trusted",
+    "producers.pins:read_pins": "reads arguments of the application, which is trusted",
+    "hubbub.http.answer_pieces:AnswerPieces.decode": "decodes an answer of this process",
+    "oracles.query.answers:read_quantiles": "reads a key of a query file, which `file.parse` reads",
     "producers.gateway.bodies:Bodies.read": "moves a bounded body to `submission`, which reads it",
     "producers.gateway.intake.active_definitions:ActiveDefinitions.read_lately": "waits",
 }
