@@ -25,9 +25,9 @@ class LatenessGauges(Collector):
     alerts of an installation whose workers restart again and again.
     """
 
-    def __init__(self, owed: Callable[[], int], oldest_due: Callable[[], float | None]) -> None:
+    def __init__(self, count_owed: Callable[[], int], oldest_due: Callable[[], float | None]) -> None:
         """Take the number of owed finals, and when the oldest of them was due, in Unix seconds."""
-        self._owed = owed
+        self._count_owed = count_owed
         self._oldest_due = oldest_due
         self.reading_lag: float | None = None
         """Seconds by which the slowest partition's clock is behind, or None before the first recovery is over."""
@@ -37,13 +37,13 @@ class LatenessGauges(Collector):
         reading_lag = GaugeMetricFamily("hubbub_lag_seconds", text)
         text = "Seconds since the oldest unpublished final was due"
         publish_lag = GaugeMetricFamily("hubbub_publish_lag_seconds", text)
-        owed = GaugeMetricFamily("hubbub_owed_finals", "Finals that are due and not acknowledged")
+        owed_finals = GaugeMetricFamily("hubbub_owed_finals", "Finals that are due and not acknowledged")
         if self.reading_lag is not None:
             reading_lag.add_metric([], self.reading_lag)
             due = self._oldest_due()
             publish_lag.add_metric([], 0.0 if due is None else max(0.0, time.time() - due))
-            owed.add_metric([], self._owed())
-        yield from (reading_lag, publish_lag, owed)
+            owed_finals.add_metric([], self._count_owed())
+        yield from (reading_lag, publish_lag, owed_finals)
 
 
 class LatenessLog:
@@ -60,7 +60,7 @@ class LatenessLog:
         late = 0.0 if self._due is None else time.time() - self._due
         return f"finals are {late:.0f} s late" if late > LATE else None
 
-    def look(self, due: float | None, *, owed: Callable[[], int], reading_lag: float, write_age: float) -> None:
+    def look(self, due: float | None, *, count_owed: Callable[[], int], reading_lag: float, write_age: float) -> None:
         """Note when the oldest window with reports was due, and what the worker waits for."""
         self._due = due
         now = time.time()
@@ -77,7 +77,7 @@ class LatenessLog:
         since = datetime.fromtimestamp(now - late, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         cause = slow_part(late, reading_lag, write_age)
         message = "finals are %.0f s late: the oldest was due at %s, %s closed windows wait, and the slow part is %s"
-        log.warning(message, late, since, owed(), cause)
+        log.warning(message, late, since, count_owed(), cause)
 
 
 def slow_part(late: float, reading_lag: float, write_age: float) -> str:

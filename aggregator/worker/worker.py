@@ -244,7 +244,7 @@ class Worker:
         due_times = (due for due in self._oldest_due().values() if due is not None)
         self._lateness_log.look(
             min(due_times, default=None),
-            owed=self._publishing.owed_finals,
+            count_owed=self._publishing.owed_finals,
             reading_lag=reading_lag,
             write_age=self._outbox.write_age,
         )

@@ -69,7 +69,7 @@ def test_the_oldest_of_many_owed_windows_counts():
 
 def look(log, moment, late, *, owed=7, reading_lag=0.0, write_age=0.0, monkeypatch=None):
     monkeypatch.setattr("aggregator.worker.lateness.time.time", lambda: moment)
-    log.look(moment - late, owed=lambda: owed, reading_lag=reading_lag, write_age=write_age)
+    log.look(moment - late, count_owed=lambda: owed, reading_lag=reading_lag, write_age=write_age)
 
 
 def test_late_finals_are_one_line_a_minute_and_one_when_they_are_in_time_again(caplog, monkeypatch):

@@ -387,7 +387,8 @@ def test_only_the_attacked_attribute_has_the_flag_skewed():
         query.oracle.add(state, reports)
     records, _ = emit_all(query, Snapshot(6_000, 0, 0, PARTIAL, state))
     flags = [record["quality"]["flags"] for record in records]
-    assert flags == [["partial"], ["partial", "skewed"], ["partial"]]
+    # So many copies of one report are more than any crowd gives.
+    assert flags == [["partial"], ["partial", "skewed", "impossible"], ["partial"]]
 
 
 @pytest.mark.parametrize("first_end", ALL)

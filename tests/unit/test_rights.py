@@ -39,7 +39,7 @@ def test_the_table_of_the_documentation_is_that_of_the_code():
 
 
 def test_every_command_that_speaks_kafka_has_its_rights():
-    assert set(COMMANDS) - {"demo", "plan", "check", "metrics", "init", "probe"} <= set(RIGHTS)
+    assert set(COMMANDS) - {"demo", "plan", "check", "metrics", "init", "probe", "pin"} <= set(RIGHTS)
 
 
 @pytest.mark.parametrize(
