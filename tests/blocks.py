@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(
@@ -110,6 +112,7 @@ class Session:
             "console": self._console,
             "toml": self._toml,
             "json": self._json,
+            "yaml": self._yaml,
         }[block.language](block)
 
     def replaced(self, text: str) -> str:
@@ -146,6 +149,10 @@ class Session:
             json.loads(block.text)
         except ValueError:
             assert all(json.loads(line) for line in block.text.splitlines())
+
+    def _yaml(self, block: Block) -> None:
+        """Check that the block is the content of a file of settings."""
+        assert isinstance(yaml.safe_load(block.text), dict), f"{block}: it must map names to settings"
 
     def _console(self, block: Block) -> None:
         for command in commands(block):
