@@ -28,7 +28,7 @@ from tests.slowness import patience
 
 SHORT = {"crowd": 1, "pane": "1s", "lateness": "0s", "skew": "2s"}
 QUERIES = (
-    f"{NUMBERS}max_ids = 40\n"
+    f"{NUMBERS}max_ids = 160\n"
     + make_text("short", SHORT, domain=60000, answers="once", oracle="grr")
     + make_text("past", crowd=1, domain=3, oracle="grr", pane="60s", until=date(2020, 1, 1))
 )
@@ -220,7 +220,7 @@ def test_a_partition_accepts_a_bounded_number_of_client_ids(tansu, tmp_path):
 
 def test_an_address_with_too_many_requests_waits_even_behind_a_proxy(tansu, tmp_path):
     with Site(tansu, tmp_path, QUERIES) as site:
-        options = ("--rate", "0.01", "--trusted-proxies", "127.0.0.3/32")
+        options = ("--rate", "0.05", "--trusted-proxies", "127.0.0.3/32")
         with Gateway(site, *options) as gateway:
 
             def asked(source, **headers):
