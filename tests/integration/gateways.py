@@ -52,8 +52,10 @@ class Gateway:
         if patch is not None:
             run = "import sys; from producers.gateway.command import main; sys.exit(main(sys.argv[1:]))"
             start = [sys.executable, "-c", f"{patch}\n{run}"]
+        # A patch comes before all imports, because defaults of arguments keep what they find then.
+        begin = forks.start if patch is None else subprocess.Popen
         with self.log.open("wb") as log:
-            self.process = forks.start(
+            self.process = begin(
                 [*start, *options],
                 env={**environment(place.kafka, place.file), **env},
                 stdout=subprocess.PIPE,
