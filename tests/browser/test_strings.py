@@ -58,7 +58,7 @@ def test_the_page_lists_the_names_of_the_record(watch, board):
     for place, row in enumerate(answer["values"]):
         assert rows.nth(place).locator("data").get_attribute("value") == str(row["share"])
         expect(rows.nth(place).locator(".interval")).to_contain_text(f"{100 * row['low']:.2f}%")
-    expect(rows.filter(has_text=NEW).locator(".tag")).to_have_text("new")
+    expect(rows.filter(has_text=NEW).locator(".tag")).to_have_text("newly proved")
     expect(page.locator("#names .tag")).to_have_count(1)
     expect(page.locator("#ranking-title")).to_have_text("Names found")
     expect(page.locator("#strings")).to_contain_text(f"at least {100 * answer['discover']['smallest']:.2f}%")
