@@ -1,4 +1,5 @@
 // Light or dark: as the system has it, or as the reader chooses. It runs before the page is drawn, so it is no module.
+// A page without the button follows the system.
 
 {
   const KEY = "hubbub-theme";
@@ -29,7 +30,7 @@
   dark.addEventListener("change", apply);
   apply();
   document.addEventListener("DOMContentLoaded", () => {
-    document.getElementById("theme").addEventListener("click", turn);
+    document.getElementById("theme")?.addEventListener("click", turn);
     apply();
   });
 }

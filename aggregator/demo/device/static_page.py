@@ -19,7 +19,7 @@ BOARD = FOLDER.parents[1] / "board" / "static"
 """The files of the board's page, from which this page has its style."""
 MODULES = ("entropy.js", "grr.js", "frame.js", "observer.js", "simulation.js", "live.js", "views.js", "page.js")
 """The modules of the page, each after those that it imports."""
-BOARD_FILES = ("page.css", "format.js", "icon.svg")
+BOARD_FILES = ("page.css", "theme.js", "format.js", "icon.svg")
 """The files of the board's page that this page uses."""
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 EPSILON = 1.0
@@ -78,6 +78,7 @@ def static_page() -> str:
             '<script src="static/device/page.js" type="module"></script>',
             f'<script type="module">\n{_script()}</script>',
         ),
+        ('<script src="static/theme.js"></script>', f"<script>\n{_read(BOARD / 'theme.js')}</script>"),
         ("static/icon.svg", icon),
     ):
         # A page that has changed would otherwise keep a link to a file that is not there.
