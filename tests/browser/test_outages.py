@@ -37,7 +37,7 @@ def start():
 @pytest.fixture(scope="module")
 def board(broker, start):
     kafka = in_thread(lambda: create_topics(broker))
-    crowd = Crowd(HOMEPAGE, clients=500, start=start)
+    crowd = Crowd(HOMEPAGE, clients=20_000, start=start)
     panes = [list(crowd.next()) for _ in range(BEFORE + SILENT + AFTER)]
     del panes[BEFORE : BEFORE + SILENT]
     publish(kafka, [*definition_messages(), *chain.from_iterable(panes)])
