@@ -147,17 +147,18 @@ const areTexts = (domain?: Domain): domain is Texts => (domain as Texts | undefi
 const isScale = (domain: unknown): domain is Scale => domain instanceof Object && !Array.isArray(domain);
 
 /** Refuse numbers that are not in their range: a charge, a round or a period would follow from them. */
-function checkNumbers({ name, epsilon, budget, renew, period, pane }: Definition): void {
+function checkNumbers(definition: Definition): void {
+  const { name, epsilon, budget, renew, period, pane } = definition;
   const isIn = (value: unknown, most: number) => typeof value === "number" && value > 0 && value <= most;
-  const checks = [
-    ["epsilon", epsilon, isIn(epsilon, MOST_EPSILON)],
-    ["budget", budget, isIn(budget, Number.MAX_VALUE)],
-    ["renew", renew, renew == null || isWhole(renew, 1)],
-    ["period", period, isWhole(period, 1)],
-    ["pane", pane, isWhole(pane, 1)],
-  ];
-  for (const [key, value, isGood] of checks) {
-    if (!isGood) throw new NotAllowed(`${key} of ${name} must not be ${JSON.stringify(value)}.`);
+  const checks = {
+    epsilon: isIn(epsilon, MOST_EPSILON),
+    budget: isIn(budget, Number.MAX_VALUE),
+    renew: renew == null || isWhole(renew, 1),
+    period: isWhole(period, 1),
+    pane: isWhole(pane, 1),
+  };
+  for (const [key, isGood] of Object.entries(checks)) {
+    if (!isGood) throw new NotAllowed(`${key} of ${name} must not be ${JSON.stringify(definition[key as keyof Definition])}.`);
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { StoreError } from "./errors.js";
 import { decimal, fromDecimal, rounded } from "./exact.js";
-import { sum } from "./ledger.js";
+import { roundCharge, sum } from "./ledger.js";
 import { hex } from "./records.js";
 import { FRESH, STABLE, type State } from "./state.js";
 
@@ -29,14 +29,15 @@ const LOST = "(lost)";
 const MOST_BYTES = 65_536;
 
 /** Return the item of a state, in canonical JSON. */
-export function itemOf({ charges, given, newest }: State, key: Uint8Array): Uint8Array {
+export function itemOf(state: State, key: Uint8Array): Uint8Array {
+  const { charges, given, newest } = state;
   const rounds: KeyItem["rounds"] = {};
   const fresh: KeyItem["fresh"] = {};
   // A lost store has no charges of the draws that the item knows.
   for (const digest of [...charges.map((row) => row.digest), ...Object.keys(given)].sort()) {
     const own = (mode: number) => charges.filter((row) => row.digest === digest && row.mode === mode);
     const start = Math.max(...own(STABLE).map((row) => row.round));
-    if (digest && start >= 0) rounds[digest] = [start, decimal(sum(own(STABLE).filter((row) => row.round === start)))];
+    if (digest && start >= 0) rounds[digest] = [start, decimal(roundCharge(state, digest, start))];
     const draws = Math.max(given[digest] ?? 0, ...own(FRESH).map((row) => row.number + row.times));
     if (draws) fresh[digest] = draws;
   }
@@ -63,8 +64,7 @@ export function restore(state: State, { fresh, life, newest, rounds }: KeyItem):
   };
   for (const [digest, [start, charge]] of Object.entries(rounds)) {
     if (start < (state.rounds[digest] ?? 0)) continue;
-    const isOwn = (row: State["charges"][number]) => row.digest === digest && row.mode === STABLE && row.round === start;
-    book(charge, sum(state.charges.filter(isOwn)), digest, start);
+    book(charge, roundCharge(state, digest, start), digest, start);
     state.rounds[digest] = start;
   }
   book(life, sum(state.charges), "", 0);

@@ -141,12 +141,12 @@ function rowsOf(state: State, query: Query, round: number): ChargeRow[] {
 
 /** Return the part of an answer's charge that its noise has not booked. */
 function unpaidOf(query: Query, booked: bigint): Charge {
-  const { epsilon, times } = query.charge;
+  const { epsilon } = query.charge;
   if (modeOf(query) === FRESH) return { epsilon, times: Number(!booked) };
-  const rest = exact(epsilon) * BigInt(times) - booked;
+  const unit = exact(epsilon);
+  const rest = amountOf(query.charge) - booked;
   if (rest <= 0n) return { epsilon, times: 0 };
-  const isWhole = rest % exact(epsilon) === 0n;
-  return isWhole ? { epsilon, times: Number(rest / exact(epsilon)) } : { epsilon: rounded(rest, true), times: 1 };
+  return rest % unit ? { epsilon: rounded(rest, true), times: 1 } : { epsilon, times: Number(rest / unit) };
 }
 
 /** Return why a limit does not allow an answer, or nothing if it does. */
