@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from oracles.mechanisms import NUMBER_ORACLES, ORACLES
-from oracles.query.domain import NAMES, NUMBERS, VALUES, Domain
+from oracles.query.domain import NAMES, NUMBERS, Domain
 from oracles.query.settings import Place
 from oracles.query.strings import ORACLES_OF_CELLS
 
@@ -22,11 +22,12 @@ class OracleNames(NamedTuple):
     """The message about another oracle. The braces stand for its name."""
 
 
+_OF_VALUES = OracleNames(
+    tuple(ORACLES),
+    f'"{_OF_NUMBERS}" is for numbers; use domain = {{{{ low = ..., high = ... }}}}, or another oracle',
+)
+"""The oracles of all kinds that have no row."""
 _BY_KIND = {
-    VALUES: OracleNames(
-        tuple(ORACLES),
-        f'"{_OF_NUMBERS}" is for numbers; use domain = {{{{ low = ..., high = ... }}}}, or another oracle',
-    ),
     NUMBERS: OracleNames(tuple(NUMBER_ORACLES), f'must be "{_OF_NUMBERS}" or "{AUTO}" for numbers, got {{!r}}'),
     NAMES: OracleNames(
         tuple(ORACLES_OF_CELLS),
@@ -37,13 +38,13 @@ _BY_KIND = {
 
 def only_name(domain: Domain) -> str | None:
     """Return the oracle of a domain if there is nothing to choose, else None."""
-    names = _BY_KIND[domain.kind].names
+    names, _ = _BY_KIND.get(domain.kind, _OF_VALUES)
     return names[0] if len(names) == 1 else None
 
 
 def name_for(domain: Domain, name: str, place: Place) -> str:
     """Return the oracle of a domain, or `AUTO`. Raise an error if a domain of this kind cannot have it."""
-    names, fault = _BY_KIND[domain.kind]
+    names, fault = _BY_KIND.get(domain.kind, _OF_VALUES)
     if name not in (*names, AUTO):
         raise place.error(fault.format(name))
     return only_name(domain) or name
