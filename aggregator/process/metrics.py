@@ -6,6 +6,7 @@ from typing import get_args
 from prometheus_client import Counter, Gauge, Histogram
 
 from aggregator.records.alert import AlertKind
+from aggregator.records.words import ALL_FLAGS
 from hubbub.command.metrics import Labels, MetricRow, MetricTable
 from oracles.query import Query
 
@@ -16,18 +17,6 @@ UNKNOWN = ("too_large", "malformed", "unknown_query")
 UNREAD = ("snapshots", "truth")
 """The topics whose unreadable records a worker skips."""
 KINDS = get_args(AlertKind)
-FLAGS = (
-    "partial",
-    "incomplete",
-    "skewed",
-    "impossible",
-    "ids_overflow",
-    "prior_rejected",
-    "partial_groups",
-    "small",
-    "held",
-    "cut",
-)
 LATE_FINALS = (60.0, 300.0, 1800.0, 3600.0)
 """Bounds beyond those of other latencies: after a stop of an hour finals are an hour late."""
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -111,7 +100,9 @@ class Metrics(MetricTable):
     alerts = MetricRow(
         "hubbub_alerts", Counter, "Alerts published", {"query": None, "kind": KINDS, "baseline": _BOOLEANS}
     )
-    flags = MetricRow("hubbub_flags", Counter, "Final windows with this quality flag", {"query": None, "flag": FLAGS})
+    flags = MetricRow(
+        "hubbub_flags", Counter, "Final windows with this quality flag", {"query": None, "flag": ALL_FLAGS}
+    )
     tally_bytes = MetricRow("hubbub_tally_bytes", Gauge, "Bytes of memory of the tallies of open panes")
     predicted_tally_bytes = MetricRow(
         "hubbub_predicted_tally_bytes",

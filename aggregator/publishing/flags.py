@@ -4,27 +4,15 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from aggregator.records.findings import AnyFindings
-from aggregator.records.subject import IMPOSSIBLE, PARTIAL_GROUPS
+from aggregator.records.words import ALL_FLAGS
 
-_FLAGS = (
-    "partial",
-    "incomplete",
-    "skewed",
-    IMPOSSIBLE,
-    "ids_overflow",
-    "prior_rejected",
-    PARTIAL_GROUPS,
-    "small",
-    "held",
-)
-"""All flags, in the order of a record."""
 SKEWED = "skewed"
 """The flag of reports that look forged."""
 
 
 def in_record_order(flags: AbstractSet[str]) -> tuple[str, ...]:
     """Return flags in the order of a record."""
-    return tuple(flag for flag in _FLAGS if flag in flags)
+    return tuple(flag for flag in ALL_FLAGS if flag in flags)
 
 
 def with_flag(findings: AnyFindings, flag: str) -> AnyFindings:

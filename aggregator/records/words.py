@@ -88,6 +88,8 @@ FLAGS = _by_name(
     ),
 )
 """The other flags of records."""
+ALL_FLAGS = (*FLAGS, *WITHHELD)
+"""All flags, in the order of a record."""
 ALERTS = _by_name(
     Word(
         name="enter",
