@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hubbub.texts import odds
 from oracles import oracle
 from oracles.mechanisms import NEWEST, automatic
 from oracles.mechanisms.entropy import Bytes, Source
@@ -182,13 +183,16 @@ def pictures() -> dict[str, str]:
 def table() -> str:
     """Return the meaning of some epsilons as rows of Markdown."""
     rows = [
-        f"| epsilon | odds | from 50% to at most | visible from {PEOPLE:,} people | from {MANY:,} |",
-        "|--|--|--|--|--|",
+        f"| epsilon | odds | odds of a life | from 50% to at most | visible from {PEOPLE:,} people | from {MANY:,} |",
+        "|--|--|--|--|--|--|",
     ]
     for epsilon in CURVES:
-        odds = math.exp(epsilon)
+        factor = math.exp(epsilon)
         sizes = (share(default(epsilon).detectable(n)) for n in (PEOPLE, MANY))
-        rows.append(f"| {epsilon:g} | {odds:.3g} | {share(odds / (1 + odds))} | {' | '.join(sizes)} |")
+        life = odds(float(default(epsilon).life.amount))
+        rows.append(
+            f"| {epsilon:g} | {odds(epsilon)} | {life} | {share(factor / (1 + factor))} | {' | '.join(sizes)} |"
+        )
     return "\n".join(rows)
 
 

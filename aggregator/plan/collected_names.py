@@ -109,10 +109,6 @@ class NameListDraft:
     """Number of names that a query cannot list."""
 
     @property
-    def may_change(self) -> bool:
-        return self.source.answers == "life"
-
-    @property
     def table(self) -> dict[str, Any]:
         """The query, as a query file has it."""
         source = self.source

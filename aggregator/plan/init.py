@@ -2,22 +2,21 @@
 
 import asyncio
 import json
-import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypeVar
 
-from aggregator.plan import outlook
+from aggregator.plan import lifetimes, outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
 from hubbub.command.old_names import add_old_name
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
-from hubbub.texts import up
+from hubbub.texts import odds
 from oracles.errors import ParameterError, QueryError, extra
 from oracles.mechanisms import NEWEST
 from oracles.numbers import LOG
@@ -30,7 +29,8 @@ with extra("stats"):
 
 HELP = """\
 Ask five questions and write a commented query file: what is asked, which values or numbers there
-are, how many people answer how often, how sensitive the answers are, and whether they may change.
+are, how many people answer how often, how sensitive the answers are, and whether people answer once
+or for life.
 The file says in words what these people will show. An existing file is never overwritten.
 With --query, the file lists the names that searches of a query of unknown strings have found. A list
 needs far fewer people for the same share.
@@ -65,7 +65,8 @@ class Interview:
     people: int = 20_000
     span: str = "day"
     sensitivity: str = "normal"
-    may_change: bool = True
+    way: str = lifetimes.LIFE
+    """How people answer again: "once", "life", or "hr" for answers for life with this oracle."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -75,9 +76,11 @@ class Interview:
         table: dict[str, Any] = {"domain": self.domain}
         if isinstance(self.domain, dict):
             table["quantiles"] = [*QUANTILES]
+        if self.way == lifetimes.HR:
+            table["oracle"] = self.way
         return table | {
             "epsilon": EPSILONS[self.sensitivity],
-            "answers": "life" if self.may_change else "once",
+            "answers": lifetimes.ONCE if self.way == lifetimes.ONCE else lifetimes.LIFE,
             "period": period,
             "pane": pane,
             "windows": [period],
@@ -184,9 +187,13 @@ def ask(read: Callable[[str], str]) -> Interview:
         read, "3. How many people answer, and how often? [20000 a day]: ", (default.people, default.span), _people
     )
 
-    sensitivity = _ask(read, "4. How sensitive is it: little, normal or very? [normal]: ", "normal", _sensitivity)
-    change = _ask(read, "5. May an answer of a person change? [yes]: ", default.may_change, _flag)
-    return Interview(name, domain, people, span, sensitivity, change)
+    factors = ", ".join(map(odds, EPSILONS.values()))
+    question = f"4. How sensitive is it: little, normal or very? The odds of a report are {factors}. [normal]: "
+    sensitivity = _ask(read, question, "normal", _sensitivity)
+    interview = Interview(name, domain, people, span, sensitivity)
+    choices = lifetimes.ways(lambda way: replace(interview, way=way).query)
+    question = f"5. {lifetimes.question(choices)} [{default.way}]: "
+    return replace(interview, way=_ask(read, question, default.way, lambda text: lifetimes.choice(text, choices)))
 
 
 def _ask(read: Callable[[str], str], question: str, default: _Answer, parsed: Callable[[str], _Answer]) -> _Answer:
@@ -255,12 +262,6 @@ def _sensitivity(text: str) -> str:
     return matches[0]
 
 
-def _flag(text: str) -> bool:
-    if text.lower() not in ("y", "yes", "n", "no"):
-        raise ParameterError("answer yes or no")
-    return text.lower().startswith("y")
-
-
 def file_text(answers: "Interview | NameListDraft") -> str:
     """Return the query file, with the expected results as comments."""
     query = answers.query
@@ -272,14 +273,15 @@ def file_text(answers: "Interview | NameListDraft") -> str:
     about_domain = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
     if isinstance(answers.domain, dict):
         about_domain = "numbers; one beyond an end counts in the last bin at that end"
-    lifetime = f"all answers of a device together change them by at most exp({up(query.record_charge)})"
+    lifetime = f"all answers of a device change these odds by at most {odds(lifetimes.life_epsilon(query))}"
     comments = {
         "domain": about_domain if isinstance(answers, Interview) else "the names, by falling share",
+        "oracle": "its life costs no more than one answer",
         "other": '"(other)" takes all other answers',
         "budget": "the most epsilon of one device",
         "quantiles": "0.5 is the median; p95 is the number that 95% of the answers are below",
-        "epsilon": f"a report changes the odds between two answers by at most {up(math.exp(query.epsilon))}",
-        "answers": f"{'follows changes' if answers.may_change else 'does not follow changes'}; {lifetime}",
+        "epsilon": f"a report changes the odds between two answers by at most {odds(query.epsilon)}",
+        "answers": f"{'does not follow changes' if query.answers == lifetimes.ONCE else 'follows changes'}; {lifetime}",
         "period": "a device answers at most once in this time",
         "pane": "the shortest slice of time that is counted",
         "windows": "the times for which estimates are published",

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aggregator.plan import init, outlook
+from aggregator.plan import init, lifetimes, outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
 from oracles.errors import ParameterError
 from oracles.query import load_file
@@ -53,7 +53,7 @@ def comments(path):
 
 
 def test_five_answers_become_a_file_with_its_sentences(tmp_path):
-    text = "crashes\nnull pointer, out of memory, timeout\n5,000 an hour\nvery\nno\n"
+    text = "crashes\nnull pointer, out of memory, timeout\n5,000 an hour\nvery\nonce\n"
     code, output = run(tmp_path, text=text)
     assert code == 0, output
     file = load_file(tmp_path / "hubbub.toml")
@@ -66,11 +66,11 @@ def test_five_answers_become_a_file_with_its_sentences(tmp_path):
     for sentence in sentences(query, 5000):
         assert sentence in comments(tmp_path / "hubbub.toml")
         assert sentence in " ".join(output.split())
-    assert "5. May an answer of a person change? [yes]:" in output
+    assert "5. Do people answer once, or for life?" in output
 
 
 def test_a_wrong_answer_is_asked_again(tmp_path):
-    text = "two words\nscreens\n1\n64\nsome people\n300 a minute\nperhaps\nlittle\nmaybe\ny\n"
+    text = "two words\nscreens\n1\n64\nsome people\n300 a minute\nperhaps\nlittle\nmaybe\nLife\n"
     code, output = run(tmp_path, text=text)
     assert code == 0, output
     query = load_file(tmp_path / "hubbub.toml").queries["screens"]
@@ -142,7 +142,7 @@ def test_without_answers_it_says_what_to_do(tmp_path):
 @pytest.mark.parametrize("domain", [['ä "quoted"', "b\\c", "#"], 2, 1000, {"low": 1, "high": 9, "bins": 16}])
 @pytest.mark.parametrize("span", init.SPANS)
 def test_every_file_can_be_read(tmp_path, name, domain, span):
-    answers = init.Interview(name, domain, 900, span, "very", may_change=False)
+    answers = init.Interview(name, domain, 900, span, "very", way="once")
     path = tmp_path / "hubbub.toml"
     path.write_text(init.file_text(answers))
     assert load_file(path).queries == {name: answers.query}
@@ -181,3 +181,33 @@ def test_the_collection_has_all_names_by_their_newest_share():
     stranger = NameCollection("00" * 8)
     add_all(stranger, records)
     assert stranger.names == []
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        (64, ["once", "at most 7.39.", "life", "at most 801.", "hr", "at most 7.39, for 2.6 times the people."]),
+        (2, ["once", "at most 7.39.", "life", "at most 7.39."]),
+        ({"low": 1, "high": 9, "bins": 16}, ["once", "at most 7.39.", "life", "at most 7.39."]),
+    ],
+)
+def test_the_odds_of_a_life_stand_beside_each_way_to_answer(domain, words):
+    ways = lifetimes.ways(lambda way: init.Interview(domain=domain, way=way).query)
+    lines = lifetimes.question(ways).splitlines()[1:-1]
+    assert [word for line in lines for word in (line.split()[0], line.partition("Odds: ")[2])] == words
+
+
+def test_a_file_states_the_odds_of_a_report_and_of_a_life(tmp_path):
+    assert run(tmp_path, text="screens\n64\n\nnormal\nlife\n")[0] == 0
+    text = (tmp_path / "hubbub.toml").read_text()
+    assert "a report changes the odds between two answers by at most 7.39\n" in text
+    assert "all answers of a device change these odds by at most 801\n" in text
+
+
+def test_the_oracle_whose_life_costs_one_answer_can_be_chosen(tmp_path):
+    code, output = run(tmp_path, text="screens\n64\n\nnormal\nhr\n")
+    assert code == 0, output
+    query = load_file(tmp_path / "hubbub.toml").queries["screens"]
+    assert query.only_oracle.name == "hr"
+    assert query.answers == "life"
+    assert query.record_charge == query.epsilon
