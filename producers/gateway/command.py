@@ -61,7 +61,7 @@ Accept reports over HTTP from devices that cannot use Kafka. The gateway checks 
 in the log. Start as many gateways as you need, behind any load balancer.
 
 example:
-  $ hubbub gateway token --name app >> tokens.toml      # prints the token on stderr
+  $ hubbub gateway token --name app --quota 100000 >> tokens.toml  # prints the token on stderr
   $ hubbub gateway --kafka 127.0.0.1:9092 --tokens tokens.toml --tls-cert cert.pem --tls-key key.pem
   hubbub gateway: https://127.0.0.1:8802/
   $ curl -H "Authorization: Bearer $TOKEN" https://127.0.0.1:8802/v1/queries
@@ -145,6 +145,8 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM, then answer all accepted requests. Before it serves, a signal ends it at once."""
     file = FileWatch((options.queries,), lambda: ServedDefinitions.read(options.queries))
     tokens = None if options.tokens is None else FileWatch((options.tokens,), lambda: Tokens.read(options.tokens))
+    if tokens is not None:
+        tokens.value.warn_of_undecided()
     certificate = None if options.tls_cert is None else tls(options.tls_cert, options.tls_key)
     files: list[FileWatch[Any]] = [watch for watch in (file, tokens, certificate) if watch is not None]
 

@@ -59,6 +59,11 @@ class GatewayMetrics(MetricTable):
     connections_refused = MetricRow(
         "hubbub_gateway_connections_refused", Gauge, "Connections refused, or closed for a newcomer, since the start"
     )
+    unlimited_tokens = MetricRow(
+        "hubbub_gateway_unlimited_tokens",
+        Gauge,
+        "Names of tokens whose file gives no quota",
+    )
     ready = MetricRow("hubbub_gateway_ready", Gauge, "1 if the gateway accepts requests, else 0")
 
     def __init__(self, gauges: Mapping[str, Callable[[], float]], queries: Iterable[str]) -> None:

@@ -90,6 +90,7 @@ class Gateway:
                 "unacknowledged_bytes": lambda: appender.weight,
                 "connections": lambda: shares.open,
                 "connections_refused": lambda: shares.refused,
+                "unlimited_tokens": lambda: 0 if tokens is None else len(tokens.value.undecided),
                 "ready": lambda: self.missing is None,
             },
             definitions.value.names(),

@@ -721,8 +721,10 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
         assert token.main([*arguments]) == 0
         return capsys.readouterr()
 
-    plain = made("--name", "app")
-    key = made("--name", "my.site", "--key")
+    plain = made("--name", "app", "--quota", "1e5")
+    key = made("--name", "my.site", "--key", "--quota", "unlimited", "--each", "5")
+    assert plain.out.splitlines()[2:] == ["quota = 100000"]
+    assert key.err.splitlines()[2:] == ['quota = "unlimited"', "each = 5"]
     tokens = file(tmp_path, plain.out + key.err)
     assert tokens.caller(f"Bearer {plain.err.strip()}", 0).account.name == "app"
     (tmp_path / "site.key").write_text(key.out)
@@ -734,8 +736,37 @@ def test_the_command_makes_tokens_keys_and_short_lived_tokens_that_the_gateway_k
     assert "has no key" in capsys.readouterr().err
     for wrong_value in (["--name", "a b"], ["--name", "app", "--for", "soon"], []):
         with pytest.raises(SystemExit) as ending:
-            token.main(wrong_value)
+            token.main([*wrong_value, "--quota", "9"])
         assert ending.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--quota N, the limit of reports a pane, or --quota unlimited"),
+        (["--key", "--quota", "9"], "--each N, the limit of reports a pane, or --each unlimited"),
+        (["--quota", "0"], "at least 1"),
+        (["--quota", "max"], "max"),
+        (["--quota", "9", "--each", "1"], "--key"),
+        (["--sign", "site.key", "--quota", "9"], "--quota"),
+    ],
+)
+def test_the_command_asks_for_a_quota_in_words(options, message, capsys):
+    with pytest.raises(SystemExit) as ending:
+        token.main(["--name", "app", *options])
+    assert ending.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "is_undecided"),
+    [("", True), ("quota = 0", True), ("quota = 5", False), ('quota = "unlimited"', False)],
+)
+def test_a_file_says_in_words_that_a_name_has_no_quota(line, is_undecided, tmp_path, caplog):
+    tokens = file(tmp_path, f"[tokens.app]\nsha256 = ['{'0' * 64}']\n{line}")
+    tokens.warn_of_undecided()
+    assert tokens.undecided == ("app",) * is_undecided
+    assert caplog.text.count("Token 'app' has no quota") == is_undecided
 
 
 @pytest.mark.parametrize(("mode", "readable"), [(0o644, True), (0o640, True), (0o600, False)])
@@ -746,18 +777,18 @@ def test_the_command_warns_of_a_secret_in_a_file_that_others_can_read(mode, read
     for path in (key, lines):
         path.touch()
         path.chmod(mode)
-    run = [sys.executable, "-m", "hubbub", "gateway", "token", "--name", "my.site"]
+    run = [sys.executable, "-m", "hubbub", "gateway", "token", "--name", "my.site", "--quota", "9"]
 
     def made(*more):
         with key.open("w") as out, lines.open("w") as err:
             subprocess.run([*run, *more], stdout=out, stderr=err, check=True)
         return lines.read_text()
 
-    assert made("--key").count("chmod 600") == 2 * readable
+    assert made("--key", "--each", "1").count("chmod 600") == 2 * readable
     assert Tokens.read(lines).caller(f"Bearer {short_lived('my.site', token._read(key), 100)}", 0)
     key.chmod(0o600)
     assert made().count("chmod 600") == readable
-    piped = subprocess.run([*run, "--key"], capture_output=True, text=True, check=True)
+    piped = subprocess.run([*run, "--key", "--each", "1"], capture_output=True, text=True, check=True)
     assert "chmod" not in piped.stdout + piped.stderr
 
 

@@ -11,20 +11,22 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
-from hubbub.command.options import duration, parser_of, run
+from hubbub.command.options import duration, parser_of, run, whole
 from oracles.errors import ParameterError
-from producers.gateway.access.tokens import short_lived
+from producers.gateway.access.tokens import UNLIMITED, short_lived
 
 HELP = """\
 Make a token, a key that signs short-lived tokens, or a short-lived token. The command prints the secret
 once. It also prints the lines for the file of `hubbub gateway --tokens`.
 
 example:
-  $ hubbub gateway token --name app >> tokens.toml      # prints the token on stderr
-  $ umask 077                                           # new files are readable by you alone
-  $ hubbub gateway token --name site --key > site.key   # prints the lines for the file on stderr
+  $ hubbub gateway token --name app --quota 100000 >> tokens.toml  # prints the token on stderr
+  $ umask 077  # new files are readable by you alone
+  $ hubbub gateway token --name site --key --quota 100000 --each 5 > site.key  # prints the lines of the file on stderr
   $ hubbub gateway token --name site --sign site.key --for 15m
   hbs1.site.1700000900.8f14e45fceea167a5a36dedd4bea2543.ab56b4d92b40713acc5af89985d4b786...
+
+Without a quota the holder of a token can decide every result. So a new token needs a number, or the word "unlimited".
 
 A file of tokens that contains keys is as secret as the keys. If others can read the file to which the command
 prints a secret, it warns.
@@ -33,6 +35,7 @@ Exit code: 0 success; 2 wrong options, or an unreadable key."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _KEY = re.compile("[0-9a-f]{64}")
+_COUNT = whole(1)
 
 
 def main(arguments: list[str]) -> int:
@@ -47,12 +50,13 @@ def _make(options: argparse.Namespace) -> None:
     elif options.key:
         key = secrets.token_bytes(32).hex()
         _write_secret(sys.stdout, f"{key}\n")
-        _write_secret(sys.stderr, f'[tokens.{_toml_key(options.name)}]\nkeys = ["{key}"]\n')
+        lines = [f'keys = ["{key}"]', f"quota = {options.quota}", f"each = {options.each}"]
+        _write_secret(sys.stderr, _table(options.name, lines))
     else:
         token = secrets.token_urlsafe(32)
         digest = sha256(token.encode()).hexdigest()
         _write_secret(sys.stderr, f"{token}\n")
-        sys.stdout.write(f'[tokens.{_toml_key(options.name)}]\nsha256 = ["{digest}"]\n')
+        sys.stdout.write(_table(options.name, [f'sha256 = ["{digest}"]', f"quota = {options.quota}"]))
 
 
 def _write_secret(stream: TextIO, text: str) -> None:
@@ -76,13 +80,40 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     kind.add_argument("--sign", metavar="FILE", help="make a short-lived token with the signing key in this file")
     lifetime = "lifetime of a short-lived token (default: 15m)"
     parser.add_argument("--for", dest="valid", type=duration, default="15m", metavar="TIME", help=lifetime)
-    return parser.parse_args(arguments)
+    quota = "limit of reports a pane, over all tokens of this name; required for a new token or key"
+    parser.add_argument("--quota", type=_limit, metavar="N|unlimited", help=quota)
+    each = "limit of reports a pane for each short-lived token; required with --key"
+    parser.add_argument("--each", type=_limit, metavar="N|unlimited", help=each)
+
+    options = parser.parse_args(arguments)
+    if options.sign is None and options.quota is None:
+        parser.error(_missing("--quota"))
+    if options.key and options.each is None:
+        parser.error(_missing("--each"))
+    if options.each is not None and not options.key:
+        parser.error("--each works only with --key")
+    if options.sign is not None and options.quota is not None:
+        parser.error("--quota works only for a new token or key, because the file of tokens has the quota")
+    return options
+
+
+def _missing(option: str) -> str:
+    return f"set {option} N, the limit of reports a pane, or {option} {UNLIMITED}"
+
+
+def _limit(text: str) -> str:
+    """Parse a limit, and return it as TOML."""
+    return f'"{UNLIMITED}"' if text == UNLIMITED else str(_COUNT(text))
 
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(f"must be 1 to 64 of the characters A-Z a-z 0-9 _ . -, got {text!r}")
     return text
+
+
+def _table(name: str, lines: list[str]) -> str:
+    return "\n".join([f"[tokens.{_toml_key(name)}]", *lines, ""])
 
 
 def _toml_key(name: str) -> str:

@@ -5,6 +5,7 @@ SALT is 16 random bytes in hex, and names the token's quota. MAC is the HMAC-SHA
 """
 
 import hmac
+import logging
 import re
 import secrets
 from collections.abc import Mapping
@@ -17,8 +18,10 @@ from typing import Any
 
 from hubbub.http.fair_shares import CallerPath
 from hubbub.http.problem import Problem
-from oracles.query.settings import Place, Rule, several, table, whole
+from oracles.query.settings import Place, Rule, instead, several, table, whole
 from oracles.query.text import read_toml
+
+log = logging.getLogger(__name__)
 
 _HEX = re.compile("[0-9a-f]{64}")
 _EXPIRY = re.compile("[0-9]{1,10}")
@@ -37,7 +40,9 @@ TOKENS = 1_000
 """Limit of names in a file, because each request is compared with all of them."""
 
 _HASHES = Rule("64 hex digits in lower case", lambda text: isinstance(text, str) and bool(_HEX.fullmatch(text)))
-_COUNT = whole("a whole number of reports a pane, 0 for no limit", 0)
+UNLIMITED = "unlimited"
+"""The word for no quota."""
+_COUNT = instead(whole("a whole number of reports a pane", 0), UNLIMITED, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,8 @@ class Account:
     """Limit of reports a pane, over all tokens of this name; 0: no limit."""
     each: int = 0
     """Limit of reports a pane for each short-lived token; 0: no limit."""
+    has_decided_quota: bool = True
+    """Whether the file has a number, or says in words that there is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,8 @@ class Tokens:
         self._hashes: list[tuple[bytes, str]] = []
         for account in accounts.values():
             self._hashes += [(digest, account.name) for digest in account.hashes]
+        self.undecided = tuple(name for name, account in accounts.items() if not account.has_decided_quota)
+        """The names without a quota, for which the file does not say that there is no limit."""
         self._member = lru_cache(_CALLERS)(lambda name, network: Caller(accounts[name], network=network))
 
     @classmethod
@@ -100,6 +109,11 @@ class Tokens:
         if not 1 <= len(tables) <= TOKENS:
             raise (place / "tokens").error(f"must be 1 to {TOKENS} tables [tokens.NAME], got {len(tables)}")
         return cls({name: _account(name, value, place / "tokens" / name) for name, value in tables.items()})
+
+    def warn_of_undecided(self) -> None:
+        for name in self.undecided:
+            advice = f'Set a number, or quota = "{UNLIMITED}".'
+            log.warning("Token %r has no quota, so its holder can decide every result. %s", name, advice)
 
     def caller(self, authorization: str | None, time_s: float, network: CallerPath = ()) -> Caller:
         """Return the sender of an Authorization header, or raise a Problem if the token is invalid at this time."""
@@ -172,7 +186,9 @@ def _account(name: str, value: Any, place: Place) -> Account:
         raise (place / "each").error("works only with short-lived tokens, which need keys")
     quota = _COUNT(settings.get("quota", 0), place / "quota")
     token_quota = _COUNT(settings.get("each", 0), place / "each")
-    return Account(name, hashes, keys, quota, token_quota)
+    # Files of older releases leave the quota out, or say 0.
+    has_decided_quota = settings.get("quota", 0) != 0
+    return Account(name, hashes, keys, quota, token_quota, has_decided_quota)
 
 
 def _pair(settings: Mapping[str, Any], key: str, place: Place) -> tuple[bytes, ...]:

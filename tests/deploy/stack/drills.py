@@ -179,7 +179,7 @@ DRILLS = [
         mute=("board",),  # `timeout` ends `hubbub tail`
     ),
     Drill("clock-ahead", "HubbubClockAhead", set_clock(60), set_clock(0)),
-    Drill("quota", "HubbubQuotaExhausted", set_quota(100), set_quota(0)),
+    Drill("quota", "HubbubQuotaExhausted", set_quota(100), set_quota(100_000)),
     Drill(
         "malformed", "HubbubRejectsHigh", spoil, lambda stack: stack.spoiler.stop(), {"reason": "malformed"}, end=HOUR
     ),
