@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oracles.errors import ParameterError
-from oracles.estimate.covariance import quantile
 from oracles.estimate.estimate import Estimate
+from oracles.estimate.looks import ONE, Looks
 from oracles.estimate.pure import DENSE, dense
 from oracles.types import Flags, Floats
 
@@ -40,12 +40,14 @@ def compare(
     panel: bool = False,
     level: float = 0.95,
     family_error: float = 0.05,
+    looks: Looks = ONE,
 ) -> ShareChanges:
     """Return the differences of two windows of one query, whose estimates have the same values in the same order.
 
     Holm's procedure takes the number of values of the whole domain, `size`, because any of them may be the one that
     attracts attention. On a `panel` the same clients repeat their answers, and the values show how much has changed.
-    Errors of windows that share reports or clients are never too small.
+    Errors of windows that share reports or clients are never too small. `looks` says how often the same two things
+    may be compared.
 
     >>> from oracles import oracle
     >>> grr = oracle("grr", epsilon=2.0, size=3)
@@ -60,7 +62,8 @@ def compare(
         raise ParameterError("both windows need reports")
 
     difference, stderr = change(before, after, panel=panel)
-    reach = quantile((1.0 - level) / 2.0) * stderr
+    law = looks.law(before.n_independent, after.n_independent)
+    reach = law.reach(level) * stderr
     low = difference - reach
     high = difference + reach
 
@@ -68,20 +71,21 @@ def compare(
     sampling = _sampling(before) + _sampling(after)
     distance = np.abs(difference) / np.sqrt(stderr**2 + sampling)
     if not all(dense(e.n_independent, e.oracle.p, e.oracle.q) for e in (before, after)):
-        earlier_low, earlier_high = before.interval((1.0 + level) / 2.0)
-        later_low, later_high = after.interval((1.0 + level) / 2.0)
+        window_level = (1.0 + law.level_of_one_look(level)) / 2.0
+        earlier_low, earlier_high = _interval(before, window_level)
+        later_low, later_high = _interval(after, window_level)
         low = later_low - earlier_high
         high = later_high - earlier_low
         distance = np.minimum(distance, _root(before, after))
 
-    p_values = _two_sided(distance)
+    p_values = law.p_values(distance)
     return ShareChanges(
         difference=difference,
         stderr=stderr,
         low=np.clip(low, -1.0, 1.0),
         high=np.clip(high, -1.0, 1.0),
         p_values=p_values,
-        proved=holm(p_values, size or len(difference), family_error),
+        proved=holm(p_values, size or len(difference), looks.part * family_error),
     )
 
 
@@ -137,12 +141,11 @@ def _sampling(estimate: Estimate) -> Floats:
     return f * (1.0 - f) / (estimate.population or estimate.n_independent)
 
 
-def _two_sided(distance: Floats) -> Floats:
-    """Return the probability that a normal deviate is at least as far from zero."""
-    from scipy import special
-
-    tails: Floats = 2.0 * special.ndtr(-distance)
-    return tails
+def _interval(estimate: Estimate, level: float) -> tuple[Floats, Floats]:
+    """Return the intervals of a window, or all possible shares for the level 1."""
+    if level < 1.0:
+        return estimate.interval(level)
+    return np.zeros(len(estimate.shares)), np.ones(len(estimate.shares))
 
 
 def _root(before: Estimate, after: Estimate) -> Floats:

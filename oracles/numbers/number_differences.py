@@ -7,6 +7,7 @@ before as after.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,16 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from oracles.errors import ParameterError
-from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.estimate.intervals import LEVEL
+from oracles.estimate.looks import ONE, LookLaw, Looks
 from oracles.numbers.numbers import Numbers, Quantity
 from oracles.types import Floats
 
 # A client that moves to the other half of a block may answer with the opposite bit: both errors then add up in full.
 _PANEL = math.sqrt(2.0)
 """Largest standard error of a difference on a panel, as a multiple of that of two independent windows."""
-_WINDOW_LEVEL = (1.0 + LEVEL) / 2.0
-"""Level of the intervals of two windows, so that both hold with the level of a difference."""
 
 
 class NumberDifference(NamedTuple):
@@ -63,6 +62,8 @@ class NumberDifferences:
     before: Numbers
     after: Numbers
     panel: bool = False
+    looks: Looks = ONE
+    """The looks at which the differences hold."""
 
     def __post_init__(self) -> None:
         if self.before.scale != self.after.scale:
@@ -72,8 +73,7 @@ class NumberDifferences:
 
     def quantile(self, share: float) -> NumberDifference:
         """Return the change of a quantile. It is tested if an edge of bins lies between before and after."""
-        quantile_before = self.before.quantile(share, _WINDOW_LEVEL)
-        quantile_after = self.after.quantile(share, _WINDOW_LEVEL)
+        quantities = self._quantities(lambda numbers, level: numbers.quantile(share, level))
 
         edge = self._pooled.nearest_edge(share)
         earlier_share, earlier_stderr = self.before.estimate.between(0, edge)
@@ -83,8 +83,8 @@ class NumberDifferences:
         side = float(np.sign(earlier_share - later_share))
         p_value = 1.0
         if min(earlier_share, later_share) <= share <= max(earlier_share, later_share):
-            p_value = _two_sided(later_share - earlier_share, self._stderr(earlier_stderr, later_stderr))
-        return _of(quantile_before, quantile_after, p_value, side)
+            p_value = self._p_value(later_share - earlier_share, self._stderr(earlier_stderr, later_stderr))
+        return _of(*quantities, p_value, side)
 
     def range(self, start: float, end: float) -> NumberDifference:
         """Return the change of the share of the numbers from the bin of `start` to before the bin of `end`."""
@@ -104,10 +104,9 @@ class NumberDifferences:
 
     def geometric_mean(self) -> NumberDifference:
         """Return the change of the geometric mean. Its test is about the mean of the logarithms."""
-        mean_before = self.before.geometric_mean(_WINDOW_LEVEL)
-        mean_after = self.after.geometric_mean(_WINDOW_LEVEL)
+        quantities = self._quantities(lambda numbers, level: numbers.geometric_mean(level))
         test = self._of_weights(np.log(self.before.scale.middles))
-        return _of(mean_before, mean_after, test.p_value, test.side)
+        return _of(*quantities, test.p_value, test.side)
 
     def _of_weights(self, weights: Floats) -> NumberDifference:
         """Return the change of the linear answer with these weights of the bins."""
@@ -117,6 +116,32 @@ class NumberDifferences:
     def _pooled(self) -> Numbers:
         return Numbers(self.before.estimate.pooled(self.after.estimate), self.before.scale)
 
+    @cached_property
+    def law(self) -> LookLaw:
+        """The law of the p-values and the intervals."""
+        return self.looks.law(self.before.estimate.n_independent, self.after.estimate.n_independent)
+
+    def _quantities(self, answer: Callable[[Numbers, float], Quantity]) -> tuple[Quantity, Quantity]:
+        """Return an answer about each window, with intervals that hold together with the level of a difference."""
+        level = self.law.level_of_one_look(LEVEL)
+        if level < 1.0:
+            # Each window's interval misses with half of what remains, whatever their dependence is.
+            window_level = (1.0 + level) / 2.0
+            return answer(self.before, window_level), answer(self.after, window_level)
+
+        scale = self.before.scale
+        before, after = (answer(numbers, LEVEL) for numbers in (self.before, self.after))
+        return before._replace(low=scale.low, high=scale.high), after._replace(low=scale.low, high=scale.high)
+
+    def _p_value(self, difference: float, stderr: float) -> float:
+        """Return the probability of such a difference if nothing has changed."""
+        # Without an error (a range of all bins) a difference can only be rounding, and a division by 0 would follow.
+        if not stderr > 0.0:
+            return 1.0
+        if self.law.information is None:
+            return math.erfc(abs(difference) / (stderr * math.sqrt(2.0)))
+        return float(self.law.p_values(np.array([abs(difference) / stderr]))[0])
+
     def _stderr(self, stderr_before: float, stderr_after: float) -> float:
         """Return the standard error of a difference from those of two windows."""
         return math.hypot(stderr_before, stderr_after) * (_PANEL if self.panel else 1.0)
@@ -125,7 +150,7 @@ class NumberDifferences:
         """Return the change of a linear answer from its values and standard errors."""
         difference = answer_after[0] - answer_before[0]
         stderr = self._stderr(answer_before[1], answer_after[1])
-        reach = normal_quantile((1.0 - LEVEL) / 2.0) * stderr
+        reach = self.law.reach(LEVEL) * stderr
 
         return NumberDifference(
             before=answer_before[0],
@@ -134,14 +159,13 @@ class NumberDifferences:
             stderr=stderr,
             low=difference - reach,
             high=difference + reach,
-            p_value=_two_sided(difference, stderr),
+            p_value=self._p_value(difference, stderr),
             side=float(np.sign(difference)),
         )
 
 
 def _of(quantity_before: Quantity, quantity_after: Quantity, p_value: float, side: float) -> NumberDifference:
     """Return a change whose interval follows from those of both windows."""
-    # Each window's interval misses with 2.5%, so both hold with 95%, whatever their dependence is.
     return NumberDifference(
         before=quantity_before.value,
         after=quantity_after.value,
@@ -152,11 +176,3 @@ def _of(quantity_before: Quantity, quantity_after: Quantity, p_value: float, sid
         p_value=p_value,
         side=side,
     )
-
-
-def _two_sided(difference: float, stderr: float) -> float:
-    """Return the probability that a normal deviate with this standard error is at least as far from zero."""
-    # Without an error (a range of all bins) a difference can only be rounding, and a division by 0 would follow.
-    if not stderr > 0.0:
-        return 1.0
-    return math.erfc(abs(difference) / (stderr * math.sqrt(2.0)))
