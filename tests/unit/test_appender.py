@@ -120,6 +120,7 @@ def test_frames_that_find_no_room_share_the_next_batch():
             batches.append(numbers(batch))
             batch.done(0, LOGGED)
             await turns()
+            batch = queue.take().get(0)
         assert batches == [[0, 1], [2, 3], [4, 5], [6, 7]]
         assert [await task for task in tasks] == [[LOGGED]] * 8
 
