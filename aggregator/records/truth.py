@@ -34,6 +34,11 @@ class Truth:
     def newest(self) -> int | None:
         return self._panes[-1] if self._panes else None
 
+    @property
+    def droppable(self) -> int | None:
+        """Return the oldest pane, or None if it is the newest one too, which stays."""
+        return self._panes[0] if len(self._panes) > 1 else None
+
     def put(self, pane: int, source: str, counts: tuple[Ints, ...]) -> None:
         """Set the counts of one source, in place of its earlier ones."""
         # A late record of a dropped pane would come back without its other sources, and look complete.

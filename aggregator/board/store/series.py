@@ -8,12 +8,17 @@ from aggregator.board.store.entry import Entry
 from aggregator.records.truth import Truth
 from oracles.query.settings import Window
 
+WINDOWS, TRUE_COUNTS = range(2)
+"""The order of parts of a full board: windows go before true counts of the same age."""
+
 
 @dataclass(slots=True, eq=False)
 class Windows:
     """The finals of a kind of window, and the provisional window after them."""
 
     window: Window
+    place: tuple[int, ...] = ()
+    """The order in which a full board drops windows of one age."""
     finals: dict[int, Entry] = field(default_factory=dict)
     """The finals by their end."""
     ends: list[int] = field(default_factory=list)
@@ -32,6 +37,11 @@ class Windows:
     def newest(self) -> Entry | None:
         """Return the provisional window if there is one, otherwise the last final."""
         return self.provisional or self.latest
+
+    @property
+    def droppable(self) -> int | None:
+        """Return the end of the oldest final, or None if it is the newest one too, which stays."""
+        return self.ends[0] if len(self.ends) > 1 else None
 
     def shown(self, attribute: str | None) -> tuple[Entry | None, list[Entry]]:
         """Return the newest final with values of an attribute, and the withheld finals after it."""
@@ -84,6 +94,8 @@ class Series:
 
     query: str
     digest: str
+    place: tuple[int, ...] = ()
+    """The number of the query in the store, and that of the digest in the query."""
     kinds: dict[Window, Windows] = field(default_factory=dict)
     """The windows of the total."""
     groups: dict[str, dict[Window, Windows]] = field(default_factory=dict)
@@ -98,6 +110,14 @@ class Series:
     def kinds_of(self, group: str | None) -> dict[Window, Windows]:
         """Return the windows of a group, or of the total."""
         return self.kinds if group is None else self.groups.get(group, {})
+
+    def windows_of(self, window: Window, group: str | None) -> Windows:
+        """Return the windows of a kind. They are new if there are none."""
+        kinds = self.kinds if group is None else self.groups.setdefault(group, {})
+        if window not in kinds:
+            group_number = 0 if group is None else 1 + list(self.groups).index(group)
+            kinds[window] = Windows(window, (WINDOWS, *self.place, group_number, len(kinds)))
+        return kinds[window]
 
     @property
     def newest_end(self) -> int:

@@ -9,10 +9,11 @@ import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 from aggregator.board.store.entry import Entry, IncompleteWindows
-from aggregator.board.store.series import Series, Windows
+from aggregator.board.store.oldest import OldestParts, Place
+from aggregator.board.store.series import TRUE_COUNTS, Series, Windows
 from aggregator.records.alert import Alert
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
@@ -60,6 +61,9 @@ class Store:
         self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY_RECORDS)
         """Records that wait for their definitions, each with its digest and the method that takes it."""
 
+        self._numbers: dict[str, int] = {}
+        """The number of each query, in the order in which the store met them."""
+        self._oldest = OldestParts()
         self.size = 0
         """Approximate memory of windows and true counts, in bytes."""
 
@@ -76,13 +80,13 @@ class Store:
 
         # The newest final of each kind stays in memory, so false kinds without a limit would fill it for good.
         series = self._series_of(record.query, record.digest)
-        kinds = series.kinds if record.group is None else series.groups.setdefault(record.group, {})
+        kinds = series.kinds_of(record.group)
         if record.span.window not in kinds and len(kinds) >= KINDS:
             raise ReportError(f"query {record.query} has more than {KINDS} kinds of windows")
 
         # The retention counts from the newest final, not from the clock, so the last final of a quiet query stays.
-        windows = kinds.setdefault(record.span.window, Windows(record.span.window))
-        with self._resized(windows):
+        windows = series.windows_of(record.span.window, record.group)
+        with self._resized(windows.place, windows):
             windows.put(record if record.final else record.joined(windows.provisional, query))
             while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
                 windows.drop_oldest()
@@ -98,7 +102,7 @@ class Store:
 
         # Only the answer to a request uses the maps. Damaged ones would fail there, far from their offset.
         decode_maps(value, query.strings.cells)
-        with self._resized(windows):
+        with self._resized(windows.place, windows):
             windows.put_maps(place.end, value)
 
     def take_alert(self, value: bytes) -> Alert | None:
@@ -124,8 +128,9 @@ class Store:
         if [len(column) for column in counts.counts] != [domain.size for domain in query.domains]:
             raise ReportError(f"the true counts have other numbers of values than query {query.name}")
 
-        truth = self._series_of(counts.query, counts.digest).truth
-        with self._resized(truth):
+        series = self._series_of(counts.query, counts.digest)
+        truth = series.truth
+        with self._resized((TRUE_COUNTS, *series.place), truth):
             truth.put(counts.pane, counts.source, counts.counts)
             while (
                 truth.oldest is not None and truth.newest is not None and truth.oldest < truth.newest - self._retention
@@ -240,7 +245,8 @@ class Store:
     def _series_of(self, query: str, digest: str) -> Series:
         by_digest = self._series[query]
         if digest not in by_digest:
-            by_digest[digest] = Series(query, digest)
+            number = self._numbers.setdefault(query, len(self._numbers))
+            by_digest[digest] = Series(query, digest, (number, len(by_digest)))
         return by_digest[digest]
 
     def _all_series(self) -> Iterator[Series]:
@@ -254,28 +260,15 @@ class Store:
                 yield from kinds.values()
 
     @contextmanager
-    def _resized(self, part: Windows | Truth) -> Iterator[None]:
+    def _resized(self, place: Place, part: Windows | Truth) -> Iterator[None]:
         """Count the memory of a part anew after a change, and drop the oldest data until the rest fits."""
         self.size -= part.size
         yield
         self.size += part.size
+        self._oldest.update(place, part)
 
         while self.size > self._memory:
-            oldest = self._oldest()
-            if oldest is None:
+            dropped = self._oldest.drop()
+            if dropped is None:
                 return
-            self.size -= oldest.size
-            oldest.drop_oldest()
-            self.size += oldest.size
-
-    def _oldest(self) -> Windows | Truth | None:
-        """Return the part with the oldest window or true counts, except the newest ones of each part."""
-        parts: list[tuple[int, Windows | Truth]] = []
-        parts += [(windows.ends[0], windows) for windows in self._all_windows() if len(windows.ends) > 1]
-        truths = [series.truth for series in self._all_series()]
-        parts += [
-            (truth.oldest, truth) for truth in truths if truth.oldest is not None and truth.oldest != truth.newest
-        ]
-
-        # At the same age the windows go first, because they come first and min takes the first.
-        return min(parts, key=itemgetter(0))[1] if parts else None
+            self.size -= dropped

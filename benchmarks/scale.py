@@ -1,0 +1,89 @@
+"""Measure what the work around the reports costs as queries grow.
+
+python -m benchmarks.scale [limit ...] [--queries 200 3000]
+
+limit   CPU of a record on a board that is full and drops an old window for each new one
+
+No broker is needed.
+"""
+
+import time
+from collections.abc import Iterator
+
+from aggregator.board.store.store import Store
+from benchmarks.harness import arguments, selection, show, table_of
+from oracles.query import Query, parse
+from tests.boards import PANE, START, Crowd, definition_messages
+
+FILLING = 4
+"""Windows of each query that fill the board."""
+MEASURED = 4
+"""Windows of each query whose records are measured, on a full board."""
+
+
+def definitions_of(count: int) -> dict[str, Query]:
+    """Return equal queries of 64 values with other names."""
+    table = {"domain": 64, "oracle": "olh", "epsilon": 1.0, "budget": 1e9, "pane": f"{PANE}s", "windows": ["10s"]}
+    return parse({"queries": {f"query-{number:04}": table for number in range(count)}}, "benchmark", ".")
+
+
+def finals_of(queries: dict[str, Query], windows: int) -> Iterator[list[bytes]]:
+    """Yield the finals of all queries, window by window. All have the records of one, with other names."""
+    model = next(iter(queries.values()))
+    crowd = Crowd(model, clients=2_000)
+    for _ in range(windows):
+        (final, *_) = (value for topic, _, value in crowd.next() if topic == "estimates")
+        yield [
+            final.replace(model.name.encode(), query.name.encode()).replace(
+                model.digest.hex().encode(), query.digest.hex().encode()
+            )
+            for query in queries.values()
+        ]
+
+
+def cost_at_limit(count: int) -> float:
+    """Return the CPU of a record on a full board, in milliseconds."""
+    queries = definitions_of(count)
+    end = START + (FILLING + MEASURED + 1) * PANE
+    batches = list(finals_of(queries, FILLING + MEASURED))
+    board = empty_board(queries, end, 1 << 40)
+    for records in batches[:FILLING]:
+        for value in records:
+            board.take_record(value)
+
+    full_board = empty_board(queries, end, board.size)
+    for records in batches[:FILLING]:
+        for value in records:
+            full_board.take_record(value)
+    start = time.process_time()
+    for records in batches[FILLING:]:
+        for value in records:
+            full_board.take_record(value)
+    return 1000 * (time.process_time() - start) / (MEASURED * count)
+
+
+def empty_board(queries: dict[str, Query], end: int, memory: int) -> Store:
+    board = Store(86_400, memory, lambda: end + 1.0)
+    for _, key, value in definition_messages(queries):
+        board.define(key, value, 0)
+    return board
+
+
+def limit(counts: list[int]) -> None:
+    costs = {count: cost_at_limit(count) for count in counts}
+    least = costs[counts[0]]
+    rows = [(f"{count:,}", f"{cost:.3f}", f"{cost / least:.2f}") for count, cost in costs.items()]
+    show(table_of(("queries", "CPU of a record at the limit, ms", "ratio to the first row"), rows))
+
+
+CASES = {"limit": limit}
+
+
+def main() -> None:
+    options = arguments(__doc__, CASES, queries=[200, 3000])
+    for case in selection(CASES, options.cases).values():
+        case(options.queries)
+
+
+if __name__ == "__main__":
+    main()
