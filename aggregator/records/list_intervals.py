@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.records.digits import all_rounded
-from aggregator.records.kinds.names import names_of
 from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure
-from oracles.estimate.intervals import LEVEL, listed_level
+from oracles.estimate.intervals import LEVEL
 from oracles.types import Floats, Ints
 
 _NOISE = 1e-4
@@ -31,33 +30,12 @@ class ListedIntervals(NamedTuple):
     high: Floats
 
 
-def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
-    """Return the intervals of the values at these places of a record, which a reader lists together.
-
-    `total` is the number of values among which they were chosen, by default the size of the domain. Older records do
-    not have their size. Without it the intervals stay those of the record. Names of unknown strings have the intervals
-    of their search, and the level is the lowest of them.
-    """
-    names = names_of(record)
-    if names is not None:
-        level = min((names.interval_levels[place] for place in places), default=LEVEL)
-        return ListedIntervals(level, record.low[places], record.high[places])
-
-    size = total or record.size
-    return intervals_at(record, places, LEVEL if size is None else listed_level(len(places), size))
-
-
 def intervals_at(record: Record, places: Ints, level: float) -> ListedIntervals:
     """Return the intervals of a level at these places of a record. An older record has those of 95% only."""
     if level == LEVEL or record.size is None or not record.n_independent:
         return ListedIntervals(LEVEL, record.low[places], record.high[places])
     low, high = estimate_of(record, record.size).intervals_at(places, level)
     return ListedIntervals(level, all_rounded(low), all_rounded(high))
-
-
-def first(record: Record, count: int) -> ListedIntervals:
-    """Return the intervals of the first values of a record, by their unbiased shares."""
-    return intervals(record, np.arange(min(count, len(record.values))))
 
 
 def estimate_of(record: Record, size: int) -> Estimate:

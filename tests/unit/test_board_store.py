@@ -25,7 +25,8 @@ from aggregator.board.server import metrics as board_metrics
 from aggregator.board.server.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.server.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store
-from aggregator.records.list_intervals import first
+from aggregator.records.kinds import first
+from aggregator.records.kinds import values as value_records
 from aggregator.records.maps_record import is_maps
 from aggregator.records.span import PUBLISH_SECONDS
 from hubbub.definitions import catalog
@@ -727,11 +728,11 @@ def test_metrics_have_the_shares_of_the_newest_final_of_the_shortest_window(crow
 def test_metrics_compute_the_shares_of_a_final_once(crowd, monkeypatch):
     calls = []
 
-    def count(part, top, before=board_metrics.intervals):
+    def count(part, top, before=value_records.intervals):
         calls.append(part)
         return before(part, top)
 
-    monkeypatch.setattr(board_metrics, "intervals", count)
+    monkeypatch.setattr(value_records, "intervals", count)
     board = store(crowd.messages)
     metrics = ShareMetrics(board)
     texts = [[family.samples for family in metrics.collect()] for _ in range(3)]

@@ -7,7 +7,7 @@ import pytest
 from aggregator.reading.export.table import rows
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.decoder import decode
-from aggregator.records.list_intervals import first, intervals
+from aggregator.records.kinds import first, kind_of
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from benchmarks.ranking import CASES, coverage
@@ -61,7 +61,7 @@ def test_a_record_gives_the_intervals_of_the_worker_s_estimate(name):
             assert level == top[0].level
             np.testing.assert_allclose(low, [row.low for row in top], rtol=1e-4, atol=1e-6)
             np.testing.assert_allclose(high, [row.high for row in top], rtol=1e-4, atol=1e-6)
-        everything = intervals(record, np.arange(len(record.values)), total=len(record.values))
+        everything = kind_of(record).intervals(record, np.arange(len(record.values)), total=len(record.values))
         assert everything.level == 0.95
         assert everything.low.tolist() == record.low.tolist()
 

@@ -10,7 +10,8 @@ from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
 from aggregator.records.display import is_weak_share, may_be_zero, nothing, proves_nothing
-from aggregator.records.list_intervals import ListedIntervals, intervals, intervals_at
+from aggregator.records.kinds import kind_of
+from aggregator.records.list_intervals import ListedIntervals, intervals_at
 from aggregator.records.number_answers import Measure
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, Indication, Ranks
@@ -213,7 +214,7 @@ def listed_hitters(view: View, rows: Sequence[HitterRow]) -> tuple[float, list[L
 def _intervals(view: View, values: Sequence[str]) -> ListedIntervals:
     places = {value: place for place, value in enumerate(view.part.values)}
     listed_places = np.array([places[value] for value in values], np.int64)
-    return intervals(view.part, listed_places)
+    return kind_of(view.part).intervals(view.part, listed_places)
 
 
 def error(rows: Sequence[ValueRow]) -> ErrorRow | None:

@@ -11,13 +11,14 @@ from prometheus_client.registry import Collector
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series, Store
 from aggregator.process.freshness import Freshness, NewestFinal
-from aggregator.records.list_intervals import intervals
+from aggregator.records.kinds import kind_of
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.span import shortest_expected_age
 from hubbub.command.metrics import MetricRow, MetricTable
 from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH
 from oracles.consistency import UNBIASED
+from oracles.query.domain import NUMBERS
 
 TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH, STATUS)
 TOP, HITTERS = 10, 20
@@ -71,14 +72,14 @@ class ShareSamples(NamedTuple):
         samples = cls([], [], [], [], [], [], [])
         for part in final.parts:
             subject = final.query, part.attribute or ""
-            if part.has_numbers:
+            if part.kind == NUMBERS:
                 samples.add_quantiles(final, part)
                 continue
 
             # Stable, or values with equal shares would come and go from scrape to scrape.
             unbiased = part.shares[UNBIASED]
             top = np.argsort(-unbiased, kind="stable")[: TOP if final.group is None else GROUP_TOP]
-            ends = intervals(part, top)
+            ends = kind_of(part).intervals(part, top)
             for i, least, most in zip(top.tolist(), ends.low, ends.high, strict=True):
                 key = [*subject, final.group or "", part.values[i]]
                 samples.top.append((key, unbiased[i]))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from aggregator.records.list_intervals import first
+from aggregator.records.kinds import first
 from aggregator.records.name_rows import DiscoverRow
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record

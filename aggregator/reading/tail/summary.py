@@ -9,8 +9,8 @@ from aggregator.reading.tail.notation import clock, digits, label, level_text, p
 from aggregator.reading.tail.rows import SummaryQuantity, SummaryRow, TailRow
 from aggregator.records.alert import Alert
 from aggregator.records.display import is_weak_number, nothing, proves_nothing
+from aggregator.records.kinds import first
 from aggregator.records.kinds.names import NameList, names_of
-from aggregator.records.list_intervals import first
 from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow

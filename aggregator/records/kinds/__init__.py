@@ -1,6 +1,7 @@
 """The kinds of answers in a record: values, numbers and names. Each is a module with the same functions.
 
 - `fields(window, total)` returns the members of a record that show something of the answers.
+- `intervals(record, places, total)` returns the intervals of the answers that a reader lists together.
 
 A kind without a module here is written like values. Groups, pairs and withholding are no kinds. They wrap one, and no
 kind knows of them.
@@ -8,16 +9,23 @@ kind knows of them.
 
 from typing import Any, Protocol
 
+import numpy as np
+
 from aggregator.records import withheld_fields
 from aggregator.records.findings import GroupTotal, WindowFindings, WithheldFindings
 from aggregator.records.kinds import names, numbers, values
+from aggregator.records.list_intervals import ListedIntervals
+from aggregator.records.record import Record
 from oracles.query.domain import NAMES, NUMBERS, VALUES
+from oracles.types import Ints
 
 
 class RecordKind(Protocol):
     """The functions of a kind."""
 
     def fields(self, window: WindowFindings, total: GroupTotal, /) -> dict[str, Any]: ...
+
+    def intervals(self, record: Record, places: Ints, total: int | None = None, /) -> ListedIntervals: ...
 
 
 KINDS: dict[str, RecordKind] = {VALUES: values, NUMBERS: numbers, NAMES: names}
@@ -29,3 +37,13 @@ def fields_of(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
     if isinstance(findings, WithheldFindings):
         return withheld_fields.fields(window.query, findings)
     return KINDS.get(findings.subject.domain.kind, values).fields(window, total)
+
+
+def kind_of(record: Record) -> RecordKind:
+    """Return the kind of the answers of a record."""
+    return KINDS.get(record.kind, values)
+
+
+def first(record: Record, count: int) -> ListedIntervals:
+    """Return the intervals of the first values of a record, by their unbiased shares."""
+    return kind_of(record).intervals(record, np.arange(min(count, len(record.values))))

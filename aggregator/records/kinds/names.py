@@ -6,9 +6,12 @@ from typing import Any, cast
 from aggregator.records.crowd_privacy import of_record
 from aggregator.records.digits import rounded
 from aggregator.records.findings import GroupTotal, NameFindings, NameResult, WindowFindings
+from aggregator.records.list_intervals import ListedIntervals
 from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
 from oracles.consistency import UNBIASED
+from oracles.estimate.intervals import LEVEL
+from oracles.types import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +90,12 @@ def _name_fields(result: NameResult) -> dict[str, Any]:
             "smallest": rounded(result.smallest),
         },
     }
+
+
+def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
+    """Return the intervals of the search, and the lowest of their levels."""
+    del total
+    levels = record.rest()["level"]
+    return ListedIntervals(
+        min((levels[place] for place in places), default=LEVEL), record.low[places], record.high[places]
+    )

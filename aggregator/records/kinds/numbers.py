@@ -2,11 +2,18 @@
 
 from typing import Any, cast
 
+import numpy as np
+
 from aggregator.records.crowd_privacy import of_record
 from aggregator.records.digits import rounded
 from aggregator.records.findings import GroupTotal, NumberFindings, WindowFindings
+from aggregator.records.list_intervals import ListedIntervals
+from aggregator.records.number_answers import NumberAnswers, NumberRow
 from aggregator.records.number_rows import number_fields
+from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
+from oracles.estimate.intervals import LEVEL
+from oracles.types import Ints
 
 
 def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
@@ -32,3 +39,18 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
         },
         "central": of_record(window, subject.name, estimate.n),
     }
+
+
+def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
+    """Return the intervals of the record. Each answer was named before, so a list needs no wider ones."""
+    del total
+    rows = shown_rows(record)
+    low = np.array([rows[place].low for place in places], np.float64)
+    high = np.array([rows[place].high for place in places], np.float64)
+    return ListedIntervals(LEVEL, low, high)
+
+
+def shown_rows(record: Record) -> list[NumberRow]:
+    """Return the answers that the query asks for. An answer without a value or an interval is not shown."""
+    rows = NumberAnswers(record).rows()
+    return [row for row in rows if None not in (row.value, row.low, row.high)]

@@ -10,13 +10,16 @@ from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
 from aggregator.records.digits import DIGITS, all_rounded, rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
 from aggregator.records.group_fields import weighted_field
+from aggregator.records.list_intervals import ListedIntervals, intervals_at
+from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, OracleRow, RefusedRow
 from aggregator.records.subject import IMPOSSIBLE
 from oracles.consistency import UNBIASED, answer
-from oracles.estimate.intervals import LEVEL
+from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain
+from oracles.types import Ints
 
 
 def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
@@ -129,3 +132,12 @@ def _quality(findings: Findings) -> dict[str, Any]:
         }
 
     return quality
+
+
+def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
+    """Return the intervals of values that were chosen for their size among `total`, by default the whole domain.
+
+    Older records do not have their size. Without it the intervals stay those of the record.
+    """
+    size = total or record.size
+    return intervals_at(record, places, LEVEL if size is None else listed_level(len(places), size))

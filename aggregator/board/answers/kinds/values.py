@@ -13,7 +13,8 @@ from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.display import is_weak_share, may_be_zero
-from aggregator.records.list_intervals import intervals, intervals_at
+from aggregator.records.kinds import kind_of
+from aggregator.records.list_intervals import intervals_at
 from aggregator.records.record import Record
 from aggregator.records.subject import IMPOSSIBLE
 from oracles.consistency import UNBIASED
@@ -130,7 +131,7 @@ def leader(part: Record) -> dict[str, Any]:
 
     place = int(np.argmax(shares))
     # The value is chosen because it leads, so its interval must hold for whichever value that is.
-    level_of_list, low, high = intervals(part, np.array([place]))
+    level_of_list, low, high = kind_of(part).intervals(part, np.array([place]))
     return {
         "value": part.values[place],
         "share": float(shares[place]),
