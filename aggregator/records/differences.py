@@ -1,4 +1,7 @@
-"""The differences between two records of one query, attribute and kind of window: two windows or two groups. Pure."""
+"""The differences between two records of one query, attribute and kind of window: two windows or two groups. Pure.
+
+Those of listed values are computed here.
+"""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
@@ -6,18 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.list_intervals import estimate_of
-from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
+from aggregator.records.number_answers import Measure
 from aggregator.records.record import Record
 from hubbub.http.schema import Chance, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
-from oracles.estimate.changes import compare, holm
+from oracles.estimate.changes import compare
 from oracles.estimate.intervals import LEVEL, listed_level
-from oracles.numbers import LOG, Scale
-from oracles.numbers.number_differences import NumberDifference, NumberDifferences
-from oracles.query.settings import quantile_of
 from oracles.types import Ints
 
 PANEL = ("life", "once")
@@ -53,7 +52,7 @@ class Differences(NamedTuple):
     rows: list[DifferenceRow]
 
 
-def differences(
+def value_differences(
     before: Record,
     after: Record,
     size: int,
@@ -68,11 +67,8 @@ def differences(
     Two records of groups are `apart`: no client answers in both, so their estimates are independent.
 
     Named values keep intervals of 95%. Values that are listed for the size of their difference have a higher level.
-    Without reports there are no differences. For numbers see `_number_differences`.
+    Without reports there are no differences.
     """
-    if after.has_numbers:
-        return _number_differences(before, after, family_error, names, top, apart=apart)
-
     # Each record lists the values in an order of its own, and a cut record lacks some.
     places = {value: place for place, value in enumerate(before.values)}
     common_places = [place for place, value in enumerate(after.values) if value in places]
@@ -103,13 +99,13 @@ def differences(
     rows |= _untested_rows(before, after, rows.keys())
     proofs = int(changes.proved.sum())
     if names is not None:
-        return Differences(LEVEL, len(values), proofs, [_one_side(rows[name]) for name in names if name in rows])
+        return Differences(LEVEL, len(values), proofs, [one_side(rows[name]) for name in names if name in rows])
 
     # Rows at the top are partly there by luck, so their intervals are for all values of the domain.
     order = sorted(rows.values(), key=_size, reverse=True)[:top]
     level = listed_level(len(order), size)
     if level == LEVEL:
-        return Differences(level, len(values), proofs, [*map(_one_side, order)])
+        return Differences(level, len(values), proofs, [*map(one_side, order)])
 
     listed = compare(reference, estimate, size=size, panel=is_panel, level=level, family_error=family_error)
     ends = {value: (float(listed.low[place]), float(listed.high[place])) for place, value in enumerate(values)}
@@ -117,7 +113,7 @@ def differences(
         if row.difference is not None:
             low, high = ends[row.value]
             order[place] = replace(row, low=low, high=high)
-    return Differences(level, len(values), proofs, [*map(_one_side, order)])
+    return Differences(level, len(values), proofs, [*map(one_side, order)])
 
 
 def _untested_rows(before: Record, after: Record, tested: Container[str]) -> dict[str, DifferenceRow]:
@@ -132,57 +128,7 @@ def _untested_rows(before: Record, after: Record, tested: Container[str]) -> dic
     return rows
 
 
-def _number_differences(
-    before: Record,
-    after: Record,
-    family_error: float,
-    names: Sequence[str] | None,
-    top: int | None,
-    *,
-    apart: bool,
-) -> Differences:
-    """Return the differences of quantiles, means and ranges: the named ones, or all that the query asks for.
-
-    Each has an interval of 95% at least. Holm's procedure counts all that the query asks for.
-    """
-    reference_answers = NumberAnswers(before)
-    answers = NumberAnswers(after)
-    reference = reference_answers.numbers
-    numbers = answers.numbers
-    if reference is None or numbers is None or not (reference.known and numbers.known):
-        return Differences(LEVEL, 0, 0, [])
-
-    changes = NumberDifferences(reference, numbers, not apart and after.answers in PANEL)
-    tested = {}
-    for name in [*answers.names, *(names or [])]:
-        change = _number_change(changes, name, reference_answers, answers)
-        if change is not None:
-            tested[name] = change
-
-    # Named answers that the query does not ask for are tests too, so they count in the procedure.
-    p_values = np.array([change.p_value for change in tested.values()])
-    proofs = holm(p_values, len(tested), family_error).tolist()
-    rows = {}
-    for (name, change), is_proved in zip(tested.items(), proofs, strict=True):
-        scale = None if name in answers.ranges else reference.scale
-        # A test and a difference that disagree about the direction prove none.
-        is_sure = is_proved and change.side != 0.0 and change.side * change.difference > 0.0
-        rows[name] = _one_side(_number_row(name, scale, _on_scale(change, scale), is_sure))
-
-    selection = [name for name in (answers.names if names is None else names) if name in rows]
-    count = sum(row.proved for row in rows.values())
-    return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]])
-
-
-def _on_scale(change: NumberDifference, scale: Scale | None) -> NumberDifference:
-    """Return a change of numbers whose interval does not leave the scale."""
-    if scale is None:
-        return change
-    most = scale.high - scale.low
-    return change._replace(low=max(change.low, -most), high=min(change.high, most))
-
-
-def _one_side(row: DifferenceRow) -> DifferenceRow:
+def one_side(row: DifferenceRow) -> DifferenceRow:
     """Return a row whose interval, if the change is proved, has nothing on the other side of 0. An end cut there is 0.
 
     The cut removes the truth only if the test has proved the wrong side.
@@ -190,74 +136,6 @@ def _one_side(row: DifferenceRow) -> DifferenceRow:
     if not row.proved or row.difference is None or row.low is None or row.high is None:
         return row
     return replace(row, low=max(row.low, 0.0)) if row.difference > 0.0 else replace(row, high=min(row.high, 0.0))
-
-
-def _number_change(
-    changes: NumberDifferences, name: str, reference: NumberAnswers, answers: NumberAnswers
-) -> NumberDifference | None:
-    """Return the change of the answer with a name, or None if there is no such answer."""
-    if name in answers.ranges:
-        return _range_change(changes, name, reference, answers)
-
-    share = quantile_of(name)
-    if name == MEAN:
-        change = changes.mean()
-    elif name == GEOMETRIC_MEAN and changes.before.scale.kind == LOG:
-        change = changes.geometric_mean()
-    elif share is not None:
-        change = changes.quantile(share)
-    else:
-        return None
-
-    # With more bins than steps the records show finer answers than a reader computes from the steps.
-    if answers.shows_all_bins:
-        return change
-    return _as_shown(change, reference.row(name), answers.row(name))
-
-
-def _as_shown(change: NumberDifference, reference: NumberRow | None, answer: NumberRow | None) -> NumberDifference:
-    """Return a change from the values that both records show. They are finer than the steps that its error is from."""
-    if reference is None or answer is None or reference.value is None or answer.value is None:
-        return change
-
-    # The interval is that of the steps. It grows if it would not hold the finer difference.
-    difference = answer.value - reference.value
-    return change._replace(
-        before=reference.value,
-        after=answer.value,
-        difference=difference,
-        low=min(change.low, difference),
-        high=max(change.high, difference),
-    )
-
-
-def _range_change(
-    changes: NumberDifferences, name: str, reference: NumberAnswers, answers: NumberAnswers
-) -> NumberDifference | None:
-    """Return the change of a range of the query, by the shares that both records show.
-
-    An earlier record may lack the range, because the query file named it later. In that case the steps of the
-    cumulative shares tell its change. They are coarser than many bins, so there is none if the range holds no whole
-    step.
-    """
-    ends = answers.ranges[name]
-    if reference.ranges.get(name) == ends:
-        reference_share = reference.known_range(name)
-        share = answers.known_range(name)
-        return None if reference_share is None or share is None else changes.shares(reference_share, share)
-
-    start_bin, end_bin = changes.after.scale.bounds(*ends)
-    return changes.range(*ends) if start_bin < end_bin else None
-
-
-def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_proved: bool) -> DifferenceRow:
-    """Return the row of a number on a scale, or of a share."""
-    measure: Measure = "share" if scale is None else "number"
-    digits = DIGITS if scale is None else digits_of(scale)
-    numbers = change._asdict()
-    del numbers["p_value"], numbers["side"]
-    columns = {key: rounded(number, digits) for key, number in numbers.items()}
-    return DifferenceRow(value=name, measure=measure, **columns, p_value=change.p_value, proved=is_proved)
 
 
 def _estimate(record: Record, size: int, places: Ints) -> Estimate:

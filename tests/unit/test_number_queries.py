@@ -11,8 +11,8 @@ from aggregator.publishing.alerts.watch import watch_of
 from aggregator.publishing.findings import find_all
 from aggregator.publishing.kinds.numbers import step
 from aggregator.records.decoder import decode
-from aggregator.records.differences import differences
 from aggregator.records.digits import digits_of
+from aggregator.records.kinds.numbers import differences
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
 from aggregator.tallies.snapshot import Snapshot

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aggregator.records.decoder import decode
-from aggregator.records.differences import differences
+from aggregator.records.kinds import kind_of
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.query.settings import Window
@@ -63,7 +63,7 @@ def test_the_interval_of_a_proved_change_of_numbers_does_not_hold_zero(scale, fa
         rng = np.random.default_rng(seed)
         windows = [bins.positions(numbers_of(scale, f, rng, 20_000)) for f in (1.0, factor)]
         before, after = (record_of(query, values, rng, PANE * place) for place, values in enumerate(windows))
-        result = differences(before, after, SIZE, 0.05)
+        result = kind_of(after).differences(before, after, SIZE, 0.05)
         names = [row.value for row in result.rows]
         assert set(EXPECTED) <= set(names)
         for row in result.rows:
@@ -83,7 +83,7 @@ def test_the_interval_of_a_proved_change_of_a_share_does_not_hold_zero():
         windows = [rng.choice(8, 20_000, p=p) for p in (shares, moved)]
         before, after = (record_of(query, values, rng, PANE * place) for place, values in enumerate(windows))
         for names in (None, ["0", "1"]):
-            for row in differences(before, after, 8, 0.05, names).rows:
+            for row in kind_of(after).differences(before, after, 8, 0.05, names).rows:
                 assert_one_side(row, 1.0)
                 proofs += row.proved
     assert proofs > 0

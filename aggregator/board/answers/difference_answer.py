@@ -14,7 +14,8 @@ from aggregator.board.answers.rows import GroupName, Withheld
 from aggregator.board.answers.view import View
 from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Store, Windows
-from aggregator.records.differences import DifferenceRow, differences
+from aggregator.records.differences import DifferenceRow
+from aggregator.records.kinds import kind_of as kind_of_record
 from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest
 from oracles.query.domain import NUMBERS, VALUES
@@ -74,7 +75,7 @@ class DifferenceAnswer(TableAnswer):
         lookup.check_kind(definition, VALUES, NUMBERS)
         family_error = family_error or definition.query.family_error
         names = kind_of(definition).compare(after, names)
-        result = differences(
+        result = kind_of_record(after.part).differences(
             before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
         )
         rows = {row.value for row in result.rows}

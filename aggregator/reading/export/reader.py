@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.table import column_lists, columns, record_filter
-from aggregator.records.differences import differences
+from aggregator.records.kinds import kind_of
 from aggregator.records.record import Record
 from hubbub.kafka.settings import PREFIX, Kafka
 from hubbub.moments import Moment, unix_seconds
@@ -119,7 +119,7 @@ def difference_table(records: list[Record], pair: Pair, family_error: float) -> 
         if before is None or after is None:
             continue  # the other window may not be published yet
         size = after.size or len({*before.values, *after.values})
-        result = differences(before, after, size, family_error, apart=are_groups)
+        result = kind_of(after).differences(before, after, size, family_error, apart=are_groups)
         about = _about(before, after)
         rows += [{**about, **asdict(row), "level": result.level} for row in result.rows]
 

@@ -2,16 +2,19 @@
 
 - `fields(window, total)` returns the members of a record that show something of the answers.
 - `intervals(record, places, total)` returns the intervals of the answers that a reader lists together.
+- `differences(before, after, ...)` returns the differences between two records.
 
 A kind without a module here is written like values. Groups, pairs and withholding are no kinds. They wrap one, and no
 kind knows of them.
 """
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from aggregator.records import withheld_fields
+from aggregator.records.differences import Differences
 from aggregator.records.findings import GroupTotal, WindowFindings, WithheldFindings
 from aggregator.records.kinds import names, numbers, values
 from aggregator.records.list_intervals import ListedIntervals
@@ -26,6 +29,18 @@ class RecordKind(Protocol):
     def fields(self, window: WindowFindings, total: GroupTotal, /) -> dict[str, Any]: ...
 
     def intervals(self, record: Record, places: Ints, total: int | None = None, /) -> ListedIntervals: ...
+
+    def differences(
+        self,
+        before: Record,
+        after: Record,
+        size: int,
+        family_error: float,
+        names: Sequence[str] | None = None,
+        top: int | None = None,
+        *,
+        apart: bool = False,
+    ) -> Differences: ...
 
 
 KINDS: dict[str, RecordKind] = {VALUES: values, NUMBERS: numbers, NAMES: names}

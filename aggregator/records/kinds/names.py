@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from aggregator.records.crowd_privacy import of_record
+from aggregator.records.differences import value_differences
 from aggregator.records.digits import rounded
 from aggregator.records.findings import GroupTotal, NameFindings, NameResult, WindowFindings
 from aggregator.records.list_intervals import ListedIntervals
@@ -99,3 +100,7 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
     return ListedIntervals(
         min((levels[place] for place in places), default=LEVEL), record.low[places], record.high[places]
     )
+
+
+# A record lists names like values. No list of names has differences, but two records of names may be compared.
+differences = value_differences

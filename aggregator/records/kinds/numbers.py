@@ -1,18 +1,24 @@
-"""Records of numbers."""
+"""Records of numbers: their distribution, and the differences of quantiles, means and ranges."""
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from aggregator.records.crowd_privacy import of_record
-from aggregator.records.digits import rounded
+from aggregator.records.differences import PANEL, DifferenceRow, Differences, one_side
+from aggregator.records.digits import DIGITS, digits_of, rounded
 from aggregator.records.findings import GroupTotal, NumberFindings, WindowFindings
 from aggregator.records.list_intervals import ListedIntervals
-from aggregator.records.number_answers import NumberAnswers, NumberRow
+from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
 from aggregator.records.number_rows import number_fields
 from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
+from oracles.estimate.changes import holm
 from oracles.estimate.intervals import LEVEL
+from oracles.numbers import LOG, Scale
+from oracles.numbers.number_differences import NumberDifference, NumberDifferences
+from oracles.query.settings import quantile_of
 from oracles.types import Ints
 
 
@@ -54,3 +60,123 @@ def shown_rows(record: Record) -> list[NumberRow]:
     """Return the answers that the query asks for. An answer without a value or an interval is not shown."""
     rows = NumberAnswers(record).rows()
     return [row for row in rows if None not in (row.value, row.low, row.high)]
+
+
+def differences(
+    before: Record,
+    after: Record,
+    size: int,
+    family_error: float,
+    names: Sequence[str] | None = None,
+    top: int | None = None,
+    *,
+    apart: bool = False,
+) -> Differences:
+    """Return the differences of quantiles, means and ranges: the named ones, or all that the query asks for.
+
+    Each has an interval of 95% at least. Holm's procedure counts all that the query asks for.
+    """
+    del size
+    reference_answers = NumberAnswers(before)
+    answers = NumberAnswers(after)
+    reference = reference_answers.numbers
+    numbers = answers.numbers
+    if reference is None or numbers is None or not (reference.known and numbers.known):
+        return Differences(LEVEL, 0, 0, [])
+
+    changes = NumberDifferences(reference, numbers, not apart and after.answers in PANEL)
+    tested = {}
+    for name in [*answers.names, *(names or [])]:
+        change = _number_change(changes, name, reference_answers, answers)
+        if change is not None:
+            tested[name] = change
+
+    # Named answers that the query does not ask for are tests too, so they count in the procedure.
+    p_values = np.array([change.p_value for change in tested.values()])
+    proofs = holm(p_values, len(tested), family_error).tolist()
+    rows = {}
+    for (name, change), is_proved in zip(tested.items(), proofs, strict=True):
+        scale = None if name in answers.ranges else reference.scale
+        # A test and a difference that disagree about the direction prove none.
+        is_sure = is_proved and change.side != 0.0 and change.side * change.difference > 0.0
+        rows[name] = one_side(_number_row(name, scale, _on_scale(change, scale), is_sure))
+
+    selection = [name for name in (answers.names if names is None else names) if name in rows]
+    count = sum(row.proved for row in rows.values())
+    return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]])
+
+
+def _on_scale(change: NumberDifference, scale: Scale | None) -> NumberDifference:
+    """Return a change of numbers whose interval does not leave the scale."""
+    if scale is None:
+        return change
+    most = scale.high - scale.low
+    return change._replace(low=max(change.low, -most), high=min(change.high, most))
+
+
+def _number_change(
+    changes: NumberDifferences, name: str, reference: NumberAnswers, answers: NumberAnswers
+) -> NumberDifference | None:
+    """Return the change of the answer with a name, or None if there is no such answer."""
+    if name in answers.ranges:
+        return _range_change(changes, name, reference, answers)
+
+    share = quantile_of(name)
+    if name == MEAN:
+        change = changes.mean()
+    elif name == GEOMETRIC_MEAN and changes.before.scale.kind == LOG:
+        change = changes.geometric_mean()
+    elif share is not None:
+        change = changes.quantile(share)
+    else:
+        return None
+
+    # With more bins than steps the records show finer answers than a reader computes from the steps.
+    if answers.shows_all_bins:
+        return change
+    return _as_shown(change, reference.row(name), answers.row(name))
+
+
+def _as_shown(change: NumberDifference, reference: NumberRow | None, answer: NumberRow | None) -> NumberDifference:
+    """Return a change from the values that both records show. They are finer than the steps that its error is from."""
+    if reference is None or answer is None or reference.value is None or answer.value is None:
+        return change
+
+    # The interval is that of the steps. It grows if it would not hold the finer difference.
+    difference = answer.value - reference.value
+    return change._replace(
+        before=reference.value,
+        after=answer.value,
+        difference=difference,
+        low=min(change.low, difference),
+        high=max(change.high, difference),
+    )
+
+
+def _range_change(
+    changes: NumberDifferences, name: str, reference: NumberAnswers, answers: NumberAnswers
+) -> NumberDifference | None:
+    """Return the change of a range of the query, by the shares that both records show.
+
+    An earlier record may lack the range, because the query file named it later. In that case the steps of the
+    cumulative shares tell its change. They are coarser than many bins, so there is none if the range holds no whole
+    step.
+    """
+    ends = answers.ranges[name]
+    if reference.ranges.get(name) == ends:
+        reference_share = reference.known_range(name)
+        share = answers.known_range(name)
+        return None if reference_share is None or share is None else changes.shares(reference_share, share)
+
+    start_bin, end_bin = changes.after.scale.bounds(*ends)
+    return changes.range(*ends) if start_bin < end_bin else None
+
+
+def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_proved: bool) -> DifferenceRow:
+    """Return the row of a number on a scale, or of a share."""
+    measure: Measure = "share" if scale is None else "number"
+    digits = DIGITS if scale is None else digits_of(scale)
+    numbers = change._asdict()
+    del numbers["p_value"], numbers["side"]
+    columns = {key: rounded(number, digits) for key, number in numbers.items()}
+    return DifferenceRow(value=name, measure=measure, **columns, p_value=change.p_value, proved=is_proved)

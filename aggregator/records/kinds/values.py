@@ -7,6 +7,7 @@ import numpy as np
 
 from aggregator.records.crowd_privacy import of_record
 from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
+from aggregator.records.differences import value_differences
 from aggregator.records.digits import DIGITS, all_rounded, rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
 from aggregator.records.group_fields import weighted_field
@@ -141,3 +142,6 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
     """
     size = total or record.size
     return intervals_at(record, places, LEVEL if size is None else listed_level(len(places), size))
+
+
+differences = value_differences
