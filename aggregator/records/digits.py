@@ -32,6 +32,10 @@ def digits_of(scale: Scale) -> int:
     return min(max(DIGITS, len(str(int(min(widths_from_zero, _MOST)))) + 2), _MOST_DIGITS)
 
 
+def nan_to_none(number: float) -> float | None:
+    return number if number == number else None  # noqa: PLR0124 - only NaN differs from itself
+
+
 def rounded(number: float | None, digits: int = DIGITS) -> float | None:
     """Return a number with seven digits, or as many as given, or None for NaN.
 

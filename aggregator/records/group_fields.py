@@ -18,6 +18,8 @@ from oracles.query.settings import NAME
 from oracles.types import Ints
 
 _COLUMNS = ("stderr", "low", "high")
+WEIGHTED_COLUMNS = ("by_weight", "by_weight_low", "by_weight_high")
+"""The columns of a table for a total that is weighted to known shares of the groups."""
 WEIGHTED: Schema = {
     "type": "object",
     "properties": {
@@ -87,6 +89,13 @@ def weighted_field(population: PopulationShares, positions: Ints) -> dict[str, A
         "n_effective": rounded(total.n_effective),
         "weight": rounded(total.weight),
     }
+
+
+def weighted_columns(total: Any) -> dict[str, list[float | None]]:
+    """Return the unbiased shares of a weighted total and their intervals. A record without weights has none."""
+    if total is None:
+        return {}
+    return dict(zip(WEIGHTED_COLUMNS, (total["shares"][UNBIASED], total["low"], total["high"]), strict=True))
 
 
 def first_of_weighted(fields: dict[str, Any], count: int) -> dict[str, Any]:

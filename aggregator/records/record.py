@@ -222,6 +222,11 @@ class Record:
         return VALUES if self.discover_json == b"null" else NAMES
 
     @property
+    def consistent_method(self) -> str | None:
+        """The query's first consistent method, or None if it has none."""
+        return next((name for name in self.shares if name != UNBIASED), None)
+
+    @property
     def has_numbers(self) -> bool:
         """Whether the answers are numbers."""
         return self.kind == NUMBERS

@@ -19,7 +19,7 @@ from aggregator.demo import surge
 from aggregator.reading.tail import command as tail
 from aggregator.reading.tail import overview as overviews
 from aggregator.reading.tail.command import Lines, News, line, take
-from aggregator.reading.tail.notation import clock, digits, label, percent, plain, quantity, sparkline
+from aggregator.reading.tail.notation import clock, label, plain, quantity, sparkline
 from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.reading.tail.overview import HISTORY
 from aggregator.reading.tail.pages import KEYS, Pages
@@ -28,6 +28,7 @@ from aggregator.reading.tail.table import Screen, page
 from aggregator.records.alert import decode
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.maps_record import is_maps
+from aggregator.records.percentages import digits, percent
 from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError
@@ -141,8 +142,8 @@ def test_a_summary_has_the_numbers_of_the_record():
         hit["value"] for hit in record["hitters"]["norm_sub"]
     ]
     assert summary.n == record["n"]
-    assert summary.sigma == record["sigma"]
-    assert summary.detectable == record["detectable"]
+    assert summary.record.sigma == record["sigma"]
+    assert summary.record.detectable == record["detectable"]
 
 
 def test_a_line_has_each_share_with_its_interval():

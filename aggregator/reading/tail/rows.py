@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from aggregator.reading.tail.notation import digits, percent, plain, quantity
+from aggregator.reading.tail.notation import plain, quantity
 from aggregator.records.display import is_weak_share
+from aggregator.records.percentages import digits, percent
 
 WEAK = "too few reports"
 """The words in place of a number that says too little."""

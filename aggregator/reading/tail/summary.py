@@ -1,24 +1,21 @@
 """Records and alerts as a terminal shows them. Pure."""
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from aggregator.reading.tail.notation import clock, digits, label, level_text, percent, plain
+import numpy as np
+
+from aggregator.reading.tail.notation import clock, label, level_text, plain
 from aggregator.reading.tail.rows import SummaryQuantity, SummaryRow, TailRow
 from aggregator.records.alert import Alert
-from aggregator.records.display import is_weak_number, nothing, proves_nothing
-from aggregator.records.kinds import first
-from aggregator.records.kinds.names import NameList, names_of
-from aggregator.records.number_answers import NumberAnswers
+from aggregator.records.display import nothing, proves_nothing
+from aggregator.records.kinds import kind_of
+from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.record import Record
-from aggregator.records.rows import HitterRow
 from aggregator.records.subject import subjects
 from aggregator.records.words import FLAGS, WITHHELD
-from oracles.consistency import UNBIASED
-from oracles.estimate.intervals import LEVEL
 from oracles.query import Query
+from oracles.query.domain import NUMBERS
 from oracles.query.settings import Window
 
 VALUES = 200
@@ -60,14 +57,10 @@ class Summary:
     withheld: str | None
     """The reason for which the window has no values, in words."""
     n: int
-    sigma: float | None
-    detectable: float | None
     method: str | None
     """The method of the consistent shares."""
     rows: tuple[TailRow, ...]
     """The most frequent values, in the record's order. Of numbers the quantiles, means and ranges."""
-    frequent: int
-    proved: int
     flags: tuple[str, ...]
     record: Record = field(repr=False, compare=False)
     has_search: bool | None = None
@@ -77,21 +70,16 @@ class Summary:
 
     @classmethod
     def of(cls, record: Record, query: Query | None = None) -> Self:
-        method = next((name for name in record.shares if name != UNBIASED), None)
-        hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
-        rows = _number_rows(record) if record.has_numbers else _rows(record, method, hitters)
+        method = record.consistent_method
+        rows = map(_row, kind_of(record).answers(record, VALUES))
         summary = cls(
             heading=Heading.of(record),
             final=record.final,
             through=record.through,
             withheld=WITHHELD[record.withheld].short if record.withheld else None,
             n=record.n,
-            sigma=record.sigma,
-            detectable=record.detectable,
             method=method and plain(method),
             rows=tuple(rows),
-            frequent=len(hitters),
-            proved=sum(hitter.decided for hitter in hitters.values()),
             flags=tuple(_flag_text(flag) for flag in record.flags if flag not in WITHHELD),
             record=record,
             has_search=None if query is None else query.is_searched(record.span.window),
@@ -111,14 +99,16 @@ class Summary:
         name, low, high = next(((row.value, row.low, row.high) for row in first_rows), ("", None, None))
         return nothing(query, attribute, self.n).text if proves_nothing(name, measure, low, high, scale) else None
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the answers are numbers."""
+        return self.record.kind == NUMBERS
+
     def listed(self, top: int) -> tuple[float, list[TailRow]]:
         """Return the level of the intervals in a list of the first `top` values, and these values."""
         rows = self.rows[:top]
-        if self.record.has_numbers:
-            return LEVEL, list(rows)
-
         # One level holds for all listed intervals together, so they are wider than those of single values.
-        level, lows, highs = first(self.record, len(rows))
+        level, lows, highs = kind_of(self.record).intervals(self.record, np.arange(len(rows)))
         bounds = zip(rows, lows.tolist(), highs.tolist(), strict=True)
         return level, [replace(row, low=low, high=high) for row, low, high in bounds]
 
@@ -130,35 +120,7 @@ class Summary:
     @property
     def quality(self) -> str:
         """Return a text with the number of frequent values, the errors and the flags."""
-        if self.record.has_numbers:
-            return ", ".join([*self._resolution, *self.flags])
-        names = names_of(self.record)
-        if names is not None:
-            return ", ".join([*self._reach(names), *self.flags])
-
-        is_one = self.record.proves_presence and self.frequent == self.proved
-        parts = [f"{self.proved} proved present" if is_one else f"{self.frequent} frequent ({self.proved} proved)"]
-        if self.sigma is not None:
-            parts.append(f"standard error {percent(self.sigma, digits(self.sigma))}")
-            if self.detectable is not None:
-                parts.append(f"detectable from {percent(self.detectable, digits(self.sigma))}")
-        return ", ".join([*parts, *self.flags])
-
-    @property
-    def _resolution(self) -> list[str]:
-        """How well the share of the numbers below any number is known, in words."""
-        resolution = (self.record.rest()["numbers"] or {}).get("resolution")
-        return [] if resolution is None else [f"shares of numbers known to ± {percent(resolution, 1)}"]
-
-    def _reach(self, names: NameList) -> list[str]:
-        """How many names the window has, and which share a search of it can show if there is one, in words."""
-        count = len(self.record.values)
-        text = f"{count} name{'' if count == 1 else 's'}"
-        if not self.has_search:
-            return [text] if self.has_search is None else [f"{text} that were found before"]
-        if names.smallest is None:
-            return [text, "too few reports to find any"]
-        return [text, f"a search finds shares from {percent(names.smallest, 2)}"]
+        return ", ".join([*kind_of(self.record).words(self.record, has_search=self.has_search), *self.flags])
 
     @property
     def state(self) -> str:
@@ -186,38 +148,21 @@ def _flag_text(flag: str) -> str:
     return FLAGS[flag].short if flag in FLAGS else plain(flag)
 
 
-def _number_rows(record: Record) -> Iterator[TailRow]:
-    """Yield the quantiles, means and ranges that the query asks for."""
-    answers = NumberAnswers(record)
-    for row in answers.rows():
-        if row.value is None or row.low is None or row.high is None:
-            continue
-        if row.measure == "number":
-            is_weak = answers.scale is not None and is_weak_number(row.name, row.low, row.high, answers.scale)
-            title = row.name.replace("_", " ")
-            yield SummaryQuantity(title, row.value, row.low, row.high, unit=answers.unit, says_little=is_weak)
-        else:
-            yield SummaryRow(row.name, row.value, row.low, row.high, present=True)
-
-
-def _rows(record: Record, method: str | None, hitters: dict[str, HitterRow]) -> Iterator[TailRow]:
-    are_names = record.discover() is not None
-    columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
-    numbers = (column[:VALUES].tolist() for column in columns)
-
-    for value, share, low, high, consistent in zip(record.values[:VALUES], *numbers, strict=True):
-        if math.isnan(share):
-            continue  # the window has no reports
-        hitter = hitters.get(value)
-        is_proved = low > 0.0 if are_names else hitter is not None and hitter.decided
-        yield SummaryRow(
-            value,
-            share,
-            low,
-            high,
-            consistent=None if method is None or math.isnan(consistent) else consistent,
-            frequent=hitter is not None,
-            proved=is_proved,
-            present=is_proved or (record.significance is not None and share >= record.significance),
-            ranks=None if hitter is None or hitter.ranks is None else tuple(hitter.ranks),
+def _row(answer: ShownAnswer) -> TailRow:
+    """Return an answer as a terminal shows it."""
+    if answer.measure == "number":
+        name = answer.name.replace("_", " ")
+        return SummaryQuantity(
+            name, answer.value, answer.low, answer.high, unit=answer.unit, says_little=answer.is_weak
         )
+    return SummaryRow(
+        answer.name,
+        answer.value,
+        answer.low,
+        answer.high,
+        consistent=answer.consistent,
+        frequent=answer.is_frequent,
+        proved=answer.is_proved,
+        present=answer.is_present,
+        ranks=answer.ranks,
+    )

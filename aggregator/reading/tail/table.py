@@ -189,7 +189,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
     summary = track.newest
     title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
     level, rows = summary.listed(top)
-    has_numbers = summary.record.has_numbers
+    has_numbers = summary.has_numbers
     marks = "● proved present" if summary.proof == "present" else "● proved, ○ listed"
     legend = "" if has_numbers else f"{marks}, grey: may be 0; "
     caption = None

@@ -1,6 +1,10 @@
 """The kinds of answers in a record: values, numbers and names. Each is a module with the same functions.
 
 - `fields(window, total)` returns the members of a record that show something of the answers.
+- `answers(record, most)` yields what a reader lists, as `ShownAnswer`: at most so many values or names.
+- `rows(record)` yields the cells of a table. `COLUMNS` are the columns that only this kind has.
+- `words(record, has_search)` returns how exact the answers are. `has_search` tells whether names are searched in such
+  windows, or is None if nobody knows.
 - `intervals(record, places, total)` returns the intervals of the answers that a reader lists together.
 - `differences(before, after, ...)` returns the differences between two records.
 
@@ -8,7 +12,7 @@ A kind without a module here is written like values. Groups, pairs and withholdi
 kind knows of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +21,7 @@ from aggregator.records import withheld_fields
 from aggregator.records.differences import Differences
 from aggregator.records.findings import GroupTotal, WindowFindings, WithheldFindings
 from aggregator.records.kinds import names, numbers, values
+from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals
 from aggregator.records.record import Record
 from oracles.query.domain import NAMES, NUMBERS, VALUES
@@ -27,6 +32,14 @@ class RecordKind(Protocol):
     """The functions of a kind."""
 
     def fields(self, window: WindowFindings, total: GroupTotal, /) -> dict[str, Any]: ...
+
+    COLUMNS: dict[str, type]
+
+    def answers(self, record: Record, most: int, /) -> Iterator[ShownAnswer]: ...
+
+    def rows(self, record: Record, /) -> Iterator[dict[str, Any]]: ...
+
+    def words(self, record: Record, /, *, has_search: bool | None) -> list[str]: ...
 
     def intervals(self, record: Record, places: Ints, total: int | None = None, /) -> ListedIntervals: ...
 

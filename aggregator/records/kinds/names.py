@@ -1,13 +1,16 @@
 """Records of unknown strings: their names, each with what the record knows about it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from aggregator.records.crowd_privacy import of_record
-from aggregator.records.differences import value_differences
-from aggregator.records.digits import rounded
+from aggregator.records.digits import nan_to_none, rounded
 from aggregator.records.findings import GroupTotal, NameFindings, NameResult, WindowFindings
+from aggregator.records.kinds import values
+from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals
+from aggregator.records.percentages import percent
 from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
 from oracles.consistency import UNBIASED
@@ -46,6 +49,10 @@ def names_of(record: Record) -> NameList | None:
         ambiguous=tuple(discover.ambiguous),
         smallest=discover.smallest,
     )
+
+
+COLUMNS: dict[str, type] = {"first_seen": int}
+"""The columns of a table that only this kind has."""
 
 
 def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
@@ -93,6 +100,37 @@ def _name_fields(result: NameResult) -> dict[str, Any]:
     }
 
 
+def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
+    """Yield the first names with their shares. A name is proved if its share is above zero."""
+    for answer in values.answers(record, most):
+        is_proved = answer.low > 0.0
+        yield replace(answer, is_proved=is_proved, is_present=is_proved or answer.is_present)
+
+
+def rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the cells of each name, or of each string that was asked for. Only a name that was found is proved."""
+    names = cast(NameList, names_of(record))
+    numbers = {**record.shares, "stderr": record.stderr, "low": record.low, "high": record.high}
+    lists = {name: column.tolist() for name, column in numbers.items()}
+    abouts = zip(record.values, names.interval_levels, names.first_seen, strict=True)
+    for index, (value, level, first_seen) in enumerate(abouts):
+        cells = {name: nan_to_none(column[index]) for name, column in lists.items()}
+        proof = first_seen is not None and record.low[index] > 0.0
+        yield {"value": value, "first_seen": first_seen, **cells, "level": level, "proved": bool(proof)}
+
+
+def words(record: Record, *, has_search: bool | None) -> list[str]:
+    """Return how many names the window has, and which share a search of it can show if there is one."""
+    count = len(record.values)
+    text = f"{count} name{'' if count == 1 else 's'}"
+    if not has_search:
+        return [text] if has_search is None else [f"{text} that were found before"]
+    smallest = cast(NameList, names_of(record)).smallest
+    if smallest is None:
+        return [text, "too few reports to find any"]
+    return [text, f"a search finds shares from {percent(smallest, 2)}"]
+
+
 def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
     """Return the intervals of the search, and the lowest of their levels."""
     del total
@@ -103,4 +141,4 @@ def intervals(record: Record, places: Ints, total: int | None = None) -> ListedI
 
 
 # A record lists names like values. No list of names has differences, but two records of names may be compared.
-differences = value_differences
+differences = values.differences

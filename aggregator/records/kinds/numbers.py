@@ -1,6 +1,6 @@
 """Records of numbers: their distribution, and the differences of quantiles, means and ranges."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -8,18 +8,25 @@ import numpy as np
 from aggregator.records.crowd_privacy import of_record
 from aggregator.records.differences import PANEL, DifferenceRow, Differences, one_side
 from aggregator.records.digits import DIGITS, digits_of, rounded
+from aggregator.records.display import is_weak_number
 from aggregator.records.findings import GroupTotal, NumberFindings, WindowFindings
+from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
 from aggregator.records.number_rows import number_fields
+from aggregator.records.percentages import percent
 from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
+from oracles.consistency import UNBIASED
 from oracles.estimate.changes import holm
 from oracles.estimate.intervals import LEVEL
 from oracles.numbers import LOG, Scale
 from oracles.numbers.number_differences import NumberDifference, NumberDifferences
 from oracles.query.settings import quantile_of
 from oracles.types import Ints
+
+COLUMNS: dict[str, type] = {"number": float, "unit": str}
+"""The columns of a table that only this kind has."""
 
 
 def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
@@ -47,19 +54,49 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
     }
 
 
+def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
+    """Yield the answers that the query asks for. One without a value or an interval is not shown."""
+    del most
+    numbers = NumberAnswers(record)
+    scale = numbers.scale
+    for row in numbers.rows():
+        if row.value is not None and row.low is not None and row.high is not None:
+            yield ShownAnswer(
+                name=row.name,
+                value=row.value,
+                low=row.low,
+                high=row.high,
+                measure=row.measure,
+                unit=numbers.unit if row.measure == "number" else None,
+                is_present=True,
+                is_weak=scale is not None
+                and row.measure == "number"
+                and is_weak_number(row.name, row.low, row.high, scale),
+            )
+
+
+def rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the cells of each quantile and mean, in the unit of the query, and of the share of each range."""
+    numbers = NumberAnswers(record)
+    for row in numbers.rows():
+        value = {UNBIASED: row.value} if row.measure == "share" else {"number": row.value, "unit": numbers.unit}
+        yield {"value": row.name, **value, "stderr": row.stderr, "low": row.low, "high": row.high, "level": LEVEL}
+
+
+def words(record: Record, *, has_search: bool | None) -> list[str]:
+    """Return how well the share of the numbers below any number is known."""
+    del has_search
+    resolution = (record.member("numbers") or {}).get("resolution")
+    return [] if resolution is None else [f"shares of numbers known to ± {percent(resolution, 1)}"]
+
+
 def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
     """Return the intervals of the record. Each answer was named before, so a list needs no wider ones."""
     del total
-    rows = shown_rows(record)
-    low = np.array([rows[place].low for place in places], np.float64)
-    high = np.array([rows[place].high for place in places], np.float64)
+    shown = [*answers(record, len(places))]
+    low = np.array([shown[place].low for place in places], np.float64)
+    high = np.array([shown[place].high for place in places], np.float64)
     return ListedIntervals(LEVEL, low, high)
-
-
-def shown_rows(record: Record) -> list[NumberRow]:
-    """Return the answers that the query asks for. An answer without a value or an interval is not shown."""
-    rows = NumberAnswers(record).rows()
-    return [row for row in rows if None not in (row.value, row.low, row.high)]
 
 
 def differences(

@@ -1,5 +1,7 @@
 """Records of values: shares with their errors, hitters, sets, and the quality of them all."""
 
+import math
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, cast
 
@@ -8,10 +10,12 @@ import numpy as np
 from aggregator.records.crowd_privacy import of_record
 from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
 from aggregator.records.differences import value_differences
-from aggregator.records.digits import DIGITS, all_rounded, rounded
+from aggregator.records.digits import DIGITS, all_rounded, nan_to_none, rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
-from aggregator.records.group_fields import weighted_field
+from aggregator.records.group_fields import weighted_columns, weighted_field
+from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals, intervals_at
+from aggregator.records.percentages import digits, percent
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, OracleRow, RefusedRow
 from aggregator.records.subject import IMPOSSIBLE
@@ -21,6 +25,9 @@ from oracles.heavy import Hitters
 from oracles.query import Query
 from oracles.query.domain import Domain
 from oracles.types import Ints
+
+COLUMNS: dict[str, type] = {}
+"""The columns of a table that only this kind has."""
 
 
 def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
@@ -133,6 +140,62 @@ def _quality(findings: Findings) -> dict[str, Any]:
         }
 
     return quality
+
+
+def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
+    """Yield the first values with their shares. A window without reports has none."""
+    method = record.consistent_method
+    hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
+    columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
+    numbers = (column[:most].tolist() for column in columns)
+
+    for value, share, low, high, consistent in zip(record.values[:most], *numbers, strict=True):
+        if math.isnan(share):
+            continue
+        hitter = hitters.get(value)
+        is_proved = hitter is not None and hitter.decided
+        yield ShownAnswer(
+            name=value,
+            value=share,
+            low=low,
+            high=high,
+            consistent=None if method is None or math.isnan(consistent) else consistent,
+            is_frequent=hitter is not None,
+            is_proved=is_proved,
+            is_present=is_proved or (record.significance is not None and share >= record.significance),
+            ranks=None if hitter is None or hitter.ranks is None else tuple(hitter.ranks),
+        )
+
+
+def rows(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the cells of each value. The intervals have the level for all values of the record."""
+    hitters = {hitter.value: hitter for hitter in record.hitters(UNBIASED)}
+    level, low, high = intervals(record, np.arange(len(record.values)))
+    numbers = {**record.shares, "stderr": record.stderr, "low": low, "high": high}
+    lists = {name: column.tolist() for name, column in numbers.items()}
+    weighted = weighted_columns(record.member("weighted"))
+    for index, value in enumerate(record.values):
+        cells = {name: nan_to_none(column[index]) for name, column in lists.items()}
+        hitter = hitters.get(value)
+        first_rank, last_rank = (hitter and hitter.ranks) or (None, None)
+        proof = hitter is not None and hitter.decided
+        proofs = {"level": level, "proved": proof, "first_rank": first_rank, "last_rank": last_rank}
+        by_weight = {name: column[index] for name, column in weighted.items()}
+        yield {"value": value, **cells, **proofs, **by_weight}
+
+
+def words(record: Record, *, has_search: bool | None) -> list[str]:
+    """Return how many values are frequent and proved, and how exact their shares are."""
+    del has_search
+    hitters = record.hitters(record.consistent_method or UNBIASED)
+    proved = sum(hitter.decided for hitter in hitters)
+    is_one = record.proves_presence and len(hitters) == proved
+    parts = [f"{proved} proved present" if is_one else f"{len(hitters)} frequent ({proved} proved)"]
+    if record.sigma is not None:
+        parts.append(f"standard error {percent(record.sigma, digits(record.sigma))}")
+        if record.detectable is not None:
+            parts.append(f"detectable from {percent(record.detectable, digits(record.sigma))}")
+    return parts
 
 
 def intervals(record: Record, places: Ints, total: int | None = None) -> ListedIntervals:
