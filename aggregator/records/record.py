@@ -227,11 +227,6 @@ class Record:
         return next((name for name in self.shares if name != UNBIASED), None)
 
     @property
-    def has_numbers(self) -> bool:
-        """Whether the answers are numbers."""
-        return self.kind == NUMBERS
-
-    @property
     def memory(self) -> int:
         """Approximate bytes in memory."""
         arrays = (*self.shares.values(), self.stderr, self.low, self.high)
