@@ -145,6 +145,9 @@ def _quality(findings: Findings) -> dict[str, Any]:
 def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
     """Yield the first values with their shares. A window without reports has none."""
     method = record.consistent_method
+    # An impossible record has a significance, but proves nothing.
+    proves = record.significance is not None and IMPOSSIBLE not in record.flags
+    significance = record.significance if proves else math.inf
     hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
     numbers = (column[:most].tolist() for column in columns)
@@ -162,7 +165,7 @@ def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
             consistent=None if method is None or math.isnan(consistent) else consistent,
             is_frequent=hitter is not None,
             is_proved=is_proved,
-            is_present=is_proved or (record.significance is not None and share >= record.significance),
+            is_present=is_proved or share >= significance,
             ranks=None if hitter is None or hitter.ranks is None else tuple(hitter.ranks),
         )
 
