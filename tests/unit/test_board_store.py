@@ -21,7 +21,6 @@ from aggregator.board.answers import lookup
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.answers.window_answers import WindowEstimate
-from aggregator.board.server import metrics as board_metrics
 from aggregator.board.server.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.server.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store

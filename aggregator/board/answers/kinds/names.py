@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from aggregator.board.answers import lookup
 from aggregator.board.answers.absence import missing_reasons
@@ -17,8 +17,9 @@ from aggregator.records.kinds.names import NameList, names_of
 from aggregator.records.maps_record import maps_of
 from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
-from oracles.discover import Maps
+from oracles.discover import Coding, Maps
 from oracles.estimate.intervals import LEVEL
+from oracles.query.strings import Discovery
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,10 +71,14 @@ def series(
 ) -> tuple[dict[str, Any], Iterator[PointRow]]:
     """Return the share of a name in successive windows."""
     method = lookup.history_method(records, definition, parameters)
-    discovery = definition.domain.discovery
-    name = value if discovery is None else discovery.coding.name(value)
+    name = _coding(definition).name(value)
     points = (PointRow.of(record, definition.name, name, method, None) for record in records)
     return {"method": method, "measure": "share", "unit": None, "level": None}, points
+
+
+def _coding(definition: Definition) -> Coding:
+    """Return the coding of unknown strings, which every domain of this kind has."""
+    return cast(Discovery, definition.domain.discovery).coding
 
 
 # A record lists names like values, so these answers are the same for both.
@@ -156,12 +161,12 @@ def _asked(
     view: View, listing: dict[str, tuple[ValueRow, StringNameRow]], texts: Sequence[str]
 ) -> list[tuple[ValueRow, StringNameRow]]:
     """Return a row for each text. A name has the row of the record, and all texts that are coded alike are one."""
-    discovery = view.definition.domain.discovery
+    coding = _coding(view.definition)
     maps = None
     pairs = {}
 
     for text in texts:
-        name = text if discovery is None else discovery.coding.name(text)
+        name = coding.name(text)
         if name not in listing and name not in pairs:
             maps = maps or _maps(view)
             answer = maps.ask(text, listing)
