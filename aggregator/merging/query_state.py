@@ -185,21 +185,21 @@ class QueryState:
 
     def next_end(self) -> int | None:
         """Return the end of the oldest window with reports that has no acknowledged final, or None if there is none."""
-        ends = [*self._settling, *(due.final.span.end for due in self._backlog), self.merger.next_end()]
+        ends = [*self._taken_ends(), self.merger.next_end()]
         return min((end for end in ends if end is not None), default=None)
-
-    def due(self, end: int) -> float:
-        """Return when a window with this end is due, in Unix seconds: its lateness is over then."""
-        return self.versions.closes_after(end - self.versions.query.pane) / 1000
 
     def owed_since(self) -> float | None:
         """Return when the oldest final that is due and not acknowledged was due, or None if there is none."""
-        ends = [*self._settling, *(due.final.span.end for due in self._backlog)]
+        ends = self._taken_ends()
         if self.merger.has_due_finals and self.merger.count_due():
             # Windows come in the order of their ends, so the oldest of all is due if any is.
             end = self.merger.next_end()
             ends += [] if end is None else [end]
-        return self.due(min(ends)) if ends else None
+        return self.versions.due(min(ends)) if ends else None
+
+    def _taken_ends(self) -> list[int]:
+        """Return the ends of the finals that were taken from the merger and are not acknowledged."""
+        return [*self._settling, *(due.final.span.end for due in self._backlog)]
 
     def take_new_blocks(self) -> list[Write]:
         """Remove and return the blocks to write. They come before the states that pass them."""

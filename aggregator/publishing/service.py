@@ -260,7 +260,7 @@ class PublishingService:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
         for end in state.settle():
-            self.metrics.close_to_record.observe(max(0.0, time.time() - state.due(end)))
+            self.metrics.close_to_record.observe(max(0.0, time.time() - state.versions.due(end)))
         if state.has_due_finals:
             return
 

@@ -83,7 +83,8 @@ def _required_of(kind: str) -> list[str]:
     """Return the members that records of a kind need, and those of some other kind do not have."""
     fields = declarations(Record).items()
     required = [name for name, field in fields if kind in field.kinds and not field.is_optional]
-    return [name for name in required if name not in (*_common(), *_OWN_MEMBERS)]
+    elsewhere = {*_common(), *_OWN_MEMBERS}
+    return [name for name in required if name not in elsewhere]
 
 
 def _common() -> list[str]:

@@ -57,14 +57,18 @@ class LatenessLog:
     @property
     def remark(self) -> str | None:
         """What a worker that is ready says beside, or None if its finals are in time."""
-        late = 0.0 if self._due is None else time.time() - self._due
+        late = self._late(time.time())
         return f"finals are {late:.0f} s late" if late > LATE else None
+
+    def _late(self, moment: float) -> float:
+        """Return by how many seconds the oldest window was late at the last look."""
+        return 0.0 if self._due is None else moment - self._due
 
     def look(self, due: float | None, *, count_owed: Callable[[], int], reading_lag: float, write_age: float) -> None:
         """Note when the oldest window with reports was due, and what the worker waits for."""
         self._due = due
         now = time.time()
-        late = 0.0 if due is None else now - due
+        late = self._late(now)
         if late <= LATE:
             if self._last_line is not None:
                 self._last_line = None

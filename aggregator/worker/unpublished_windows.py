@@ -33,7 +33,7 @@ def oldest_due(
     due: dict[str, float | None] = {v.query.name: None for v in definitions.values() if not v.newest.retired}
     for digest, versions in definitions.items():
         if digest in ends:
-            moment = versions.closes_after(min(ends[digest]) - versions.query.pane) / 1000
+            moment = versions.due(min(ends[digest]))
             name = versions.query.name
             # The versions of a query have one name, and the oldest window of all counts.
             earlier = due.get(name)

@@ -109,9 +109,9 @@ class Worker:
         self.metrics.add_queries(follower.definitions.active.values())
         follower.on_change.append(self._define)
         self.metrics.registry.register(Freshness(self._publishing.newest_finals))
-        self.metrics.registry.register(Unpublished(self._oldest_due, lambda: self._lateness.reading_lag is not None))
         self._lateness = LatenessGauges(self._publishing.owed_finals, self._publishing.oldest_due)
         self.metrics.registry.register(self._lateness)
+        self.metrics.registry.register(Unpublished(self._oldest_due, lambda: self._lateness.reading_lag is not None))
         self._lateness_log = LatenessLog()
         self._gauges = WorkerGauges(self.metrics, self._counting, follower, registrar)
 

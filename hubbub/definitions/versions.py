@@ -100,6 +100,10 @@ class Versions:
         query = self.versions[index].query
         return 1000 * max(pane + query.pane + query.lateness, self._floors[index])
 
+    def due(self, end: int) -> float:
+        """Return when a window with this end is due, in Unix seconds: its lateness is over then."""
+        return self.closes_after(end - self.query.pane) / 1000
+
     def is_late(self, pane: int, clock: int | None) -> bool:
         """Whether the pane is closed at this log time in milliseconds, so that its reports are too late.
 

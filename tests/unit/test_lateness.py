@@ -48,7 +48,7 @@ def test_the_publish_lag_counts_from_the_window_and_not_from_the_process():
     state.merger.take(1000, 0, snapshot(1))
     assert state.owed_since() is None, "its pane is open"
     state.merger.mark(0, 1010)
-    assert state.owed_since() == state.due(1010) == 1010 + definition.lateness
+    assert state.owed_since() == state.versions.due(1010) == 1010 + definition.lateness
     state.collect()
     assert state.owes(1)
     assert state.owed_since() == 1010 + definition.lateness

@@ -76,9 +76,9 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
 
     expected = comparison.expected
     faults = sorted(key for key in expected if not comparison.is_right(key, records.get(key)))
-    older = [key for key in faults if comparison.is_of_older_release(key, records.get(key))]
+    older = {key for key in faults if comparison.is_of_older_release(key, records.get(key))}
     faults = [key for key in faults if key not in older]
-    for key in older[:MOST_FAULTS]:
+    for key in sorted(older)[:MOST_FAULTS]:
         sys.stderr.write(f"hubbub audit: {key.decode()}: an older release made it, without the flag {IMPOSSIBLE}\n")
     match_count = len(expected) - len(faults) - len(older)
     faults += sorted(key for key in comparison.compared if key not in expected)

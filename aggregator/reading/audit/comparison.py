@@ -1,10 +1,9 @@
 """The comparison of published records with those that follow from the log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import orjson
 
 from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.merging.windows import ClosedWindow
@@ -51,17 +50,12 @@ class Comparison:
 
     def is_of_older_release(self, key: bytes, published: bytes | None) -> bool:
         """Whether a published record would have the flag `impossible` if this release had made it."""
-        flags = None if published is None else _flags(published)
-        return flags is not None and IMPOSSIBLE not in flags and IMPOSSIBLE in (_flags(self.expected[key]) or ())
-
-
-def _flags(value: bytes) -> Sequence[str] | None:
-    """Return the flags of a record, or None if it is none. Anybody may write under a key, and maps are no JSON."""
-    try:
-        flags = orjson.loads(value)["quality"]["flags"]
-    except (orjson.JSONDecodeError, LookupError, TypeError):
-        return None
-    return flags if isinstance(flags, list) else None
+        final = read_final(key, published)
+        # Alerts and maps have no flags, and anybody may write under the key of a final.
+        if final is None or final.flags is None or IMPOSSIBLE in final.flags:
+            return False
+        expected = read_final(key, self.expected[key])
+        return expected is not None and IMPOSSIBLE in (expected.flags or ())
 
 
 def compare(
