@@ -6,13 +6,12 @@ import os
 import sys
 from contextlib import AsyncExitStack
 
-from prometheus_client.aiohttp import make_aiohttp_handler
-
 from aggregator.counting.checkpoint_plan import BYTES_PER_S
 from aggregator.process.watchdog import Watchdog
 from aggregator.topics.command import verify
 from aggregator.topics.sizes import sizes
 from aggregator.topics.upgrade_gate import PATIENCE, UpgradeGate
+from aggregator.worker.port import PortAnswers, WorkerPort
 from aggregator.worker.worker import Worker
 from hubbub.command import logs
 from hubbub.command.exit import exit_process, until_asked
@@ -32,10 +31,12 @@ from hubbub.command.options import (
 )
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
-from hubbub.http.health import health, serving_alone
+from hubbub.http.health import serving_alone
+from hubbub.kafka.clients import partitions as partition_counts
+from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.outbox import Outbox
-from hubbub.kafka.settings import REPORTS, Kafka, parse_instance
+from hubbub.kafka.settings import QUERIES, REPORTS, Kafka, parse_instance
 from oracles.query import File, load_file
 
 HELP = """\
@@ -117,25 +118,38 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
+    """Start step by step, and run. All steps before the definitions only ask, so a start that fails changes nothing."""
     async with AsyncExitStack() as stack:
-        # The watchdog comes first, since every later step may wait for a broker without end.
+        port = WorkerPort()
+        address = serving_alone(port.handlers, options.host, options.port)
+        host, number = await stack.enter_async_context(address)
+        sys.stdout.write(f"hubbub worker: http://{host}:{number}/metrics\n")
+        sys.stdout.flush()
+
+        # The watchdog comes before Kafka, since every later step may wait for a broker without end.
         watchdog = stack.enter_context(Watchdog(kafka))
         options.sizes = sizes(file.queries.values())
+        await _require_definitions(kafka, options)
+        follower = await stack.enter_async_context(Follower(kafka))
+        # Topics of an older release may lack some of this one, until `hubbub topics` raises the version.
+        gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
+        await gate.wait()
         partitions = await verify(kafka, options.max_frame, options.sizes)
 
         outbox = await stack.enter_async_context(Outbox(kafka))
         broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
-        follower = await stack.enter_async_context(Follower(kafka))
-        gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
-        await gate.wait()
-
         registrar = Registrar(options.queries, follower)
         await registrar.register(file, options.retire)
         worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
 
-        handlers = health(make_aiohttp_handler(worker.metrics.registry), worker.missing, lambda: worker.remark)
-        address = serving_alone(handlers, options.host, options.port)
-        host, port = await stack.enter_async_context(address)
-        sys.stdout.write(f"hubbub worker: http://{host}:{port}/metrics\n")
-        sys.stdout.flush()
+        port.answers = PortAnswers(worker.metrics.registry, worker.missing, lambda: worker.remark)
         return await worker.run()
+
+
+async def _require_definitions(kafka: Kafka, options: argparse.Namespace) -> None:
+    """Raise a TopicsError that names all missing topics if the one of the definitions is missing."""
+    try:
+        await partition_counts(kafka, QUERIES)
+    except TopicMissing:
+        # It waits for a broker that has just started and does not know the topics yet.
+        await verify(kafka, options.max_frame, options.sizes)
