@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hubbub.texts import odds
 from oracles import oracle
 
 ROOT = Path(__file__).parents[2]
@@ -95,7 +96,10 @@ def test_the_figures_in_the_text_of_the_five_minutes_are_those_of_the_code():
     sure, very_sure = (START["share"](math.exp(epsilon) / (1 + math.exp(epsilon))) for epsilon in epsilons)
     assert f"more than {sure} sure" in text
     assert f"a reader {very_sure} sure" in text
-    assert f"Above, it is {float(START['default'](1.0).life.amount):.4g} for the whole life" in text
+    life = float(START["default"](2.0).life.amount)
+    sure_of_life = math.exp(life) / (1 + math.exp(life))
+    assert f"At epsilon 2 they are {odds(life)}, so all reports" in text
+    assert f"can make a reader {100 * sure_of_life:.1f}% sure" in text
     visible = START["default"](4.0).detectable(1_000_000)
     assert visible > 100 / 1_000_000, "one in 100,000 is far below"
 
