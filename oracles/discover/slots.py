@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles.discover.cell_hash import Strings
+from oracles.discover.cell_hash import MAP_SLOTS, MAPS, Strings
 from oracles.errors import ReportError
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Oracle
 from oracles.multi import Smp
+from oracles.readable import RowDraw
 from oracles.types import Ints, Reports
 
 
@@ -37,6 +38,12 @@ class Slots(Smp):
         if cells.ndim != 2 or cells.shape[1] != self.strings.parts:
             raise ReportError(f"cells must have shape (n, {self.strings.parts}), got {cells.shape}")
         return super().perturb(cells, rng)
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        """The rows of the maps. Nothing is published of the cells of a level."""
+        part = MAP_SLOTS / self.strings.slots
+        return tuple(RowDraw(draw.rows, draw.share * part) for draw in self.cell_oracle.row_draws) * MAPS
 
     def choose(self, draw: Source, count: int) -> Ints:
         """Return the level of each client, or the number of levels plus its map."""

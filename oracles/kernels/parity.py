@@ -51,3 +51,9 @@ def dependent(words: Sequence[NDArray[np.integer]]) -> Flags:
         flags |= remainder == 0
         basis.append(remainder)
     return flags
+
+
+def combined(basis: Ints, count: int, rng: "np.random.Generator") -> Ints:
+    """Return `count` uniform words of the linear space with this basis."""
+    words: Ints = np.bitwise_xor.reduce(rng.integers(0, 2, (count, len(basis))) * basis, axis=1)
+    return words

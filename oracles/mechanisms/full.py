@@ -9,6 +9,7 @@ from oracles.kernels.arrays import either
 from oracles.kernels.parity import dependent, orthogonal
 from oracles.mechanisms.buckets import Buckets
 from oracles.mechanisms.entropy import Source, source
+from oracles.readable import RowDraw
 from oracles.types import MARKS, Flags, Floats, Ints, Reports
 
 
@@ -79,6 +80,11 @@ class Full(Buckets):
     def supports_one(self) -> bool:
         """Whether a bucket holds exactly one value: the rows are then a bijection."""
         return self.hashes == self.bits and self.size == self.cells
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        """The rows of a report, or none if it names one value."""
+        return () if self.supports_one else super().row_draws
 
     def set_law(self, values: int) -> tuple[int, float, float] | None:
         """Return the law of a set if a bucket holds one code: then values exclude each other."""

@@ -10,6 +10,7 @@ from oracles.kernels.walsh import walsh
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.hashing import Hashing
 from oracles.numbers.tree import Tree, TreeEstimate
+from oracles.readable import RowDraw
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, whole_number
 
 LEAST_BITS = 4
@@ -61,6 +62,11 @@ class Haar(Hashing):
     def overlap(self) -> None:
         """None. Two numbers may differ at few levels or at many, so their reports have no common part of one size."""
         return None
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        """The rows of each level, of which a report draws one."""
+        return tuple(RowDraw(1 << (self.levels - 1 - level), 1.0 / self.levels) for level in range(self.levels))
 
     def shift_per_fake(self, n: int) -> float:
         """Return how far one forged report among `n` can move a cumulative share."""

@@ -19,12 +19,13 @@ from oracles.errors import ReportError
 from oracles.estimate.pure import DENSE
 from oracles.kernels import c_library
 from oracles.kernels.arrays import above, runs
-from oracles.kernels.parity import orthogonal
+from oracles.kernels.parity import combined, orthogonal
 from oracles.kernels.walsh import walsh
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import table_for
+from oracles.readable import RowDraw
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
 Words = NDArray[np.integer]
@@ -111,6 +112,11 @@ class Hashing(Oracle):
     @property
     def overlap(self) -> float | None:
         return (1.0 - 1.0 / self.buckets) / (math.exp(self.epsilon) + self.buckets - 1)
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        # With several hashes a report adds to g - 1 of the sums, and never to that of row 0.
+        return (RowDraw(self.cells if self.hashes == 1 else (self.cells - 1) / (self.buckets - 1)),)
 
     def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
         return self.pack(buckets, rows)
@@ -276,12 +282,6 @@ class Hashing(Oracle):
 def code_bits(codes: int) -> int:
     """Return the number of bits that hold every code below `codes`."""
     return max(1, (codes - 1).bit_length())
-
-
-def combined(basis: Ints, count: int, rng: "np.random.Generator") -> Ints:
-    """Return `count` uniform words of the linear space with this basis."""
-    words: Ints = np.bitwise_xor.reduce(rng.integers(0, 2, (count, len(basis))) * basis, axis=1)
-    return words
 
 
 def _columns(rows: Rows) -> Ints:

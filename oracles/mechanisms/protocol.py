@@ -14,6 +14,7 @@ from oracles.estimate import Estimate, Pure
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.table import Forms, Table
 from oracles.mechanisms.tally import ValueTally
+from oracles.readable import RowDraw
 from oracles.types import MAX_SIZE, MAX_WIDTH, Flags, Floats, Ints, Reports, Rows, positions, whole_number
 
 
@@ -29,6 +30,11 @@ class Mechanism(ABC):
     @abstractmethod
     def life(self) -> "Charge | None":
         """Charge of a client that answers for life, or None if that is not possible."""
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        """The rows whose sums follow from the shares of all values. By default none."""
+        return ()
 
     @abstractmethod
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:

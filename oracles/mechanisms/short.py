@@ -6,9 +6,9 @@ import numpy as np
 
 from oracles.kernels import c_library
 from oracles.kernels.galois import POLYNOMIALS, times_x
-from oracles.kernels.parity import orthogonal
+from oracles.kernels.parity import combined, orthogonal
 from oracles.mechanisms.buckets import Buckets
-from oracles.mechanisms.hashing import Words, combined
+from oracles.mechanisms.hashing import Words
 from oracles.types import Ints, Reports
 
 

@@ -16,6 +16,7 @@ from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Charge, Oracle
 from oracles.multi.attributes import Joint, Multi
 from oracles.multi.rsfd import FAKES, Hidden, Rsfd
+from oracles.readable import RowDraw
 from oracles.types import MAX_WIDTH, Flags, Ints, Reports, usable_epsilon, usable_size, whole_number
 
 ADAPTIVE = "adaptive"
@@ -66,6 +67,12 @@ class Smp(Multi):
     def life(self) -> Charge:
         """Charge of a client that answers one attribute for life."""
         return max((encoder.life for encoder in self.encoders), key=lambda charge: charge.amount)
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        """The rows of all attributes, of which a report answers one."""
+        part = 1.0 / len(self.encoders)
+        return tuple(RowDraw(draw.rows, draw.share * part) for draw in super().row_draws)
 
     def choose(self, draw: Source, count: int) -> Ints:
         """Return the attribute that each of `count` clients answers."""

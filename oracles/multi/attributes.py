@@ -7,7 +7,7 @@ The result is a list of Estimates, so all later steps treat an attribute like a 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from oracles.kernels.arrays import either
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.protocol import Mechanism, Oracle
 from oracles.mechanisms.tally import RecordTally
+from oracles.readable import RowDraw
 from oracles.types import MAX_WIDTH, Flags, Ints, Reports, positions, whole_number
 
 
@@ -60,6 +61,11 @@ class Multi(Mechanism):
         return (
             f"multi({self.solution!r}, sizes={list(self.sizes)}, epsilon={self.epsilon!r}, oracle={list(self.names)})"
         )
+
+    @property
+    def row_draws(self) -> tuple[RowDraw, ...]:
+        """The rows of all attributes, each of which has all reports."""
+        return tuple(chain.from_iterable(encoder.row_draws for encoder in self.encoders))
 
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         """Return a report for each record. `values` has shape (n, attributes), without the pairs."""
