@@ -48,7 +48,10 @@ def test_a_fetch_after_a_large_answer_is_sent_at_once():
 
 @pytest.fixture
 def pacing(monkeypatch):
-    """Return a fetcher of an imaginary broker, the sizes of the answers that it will get, and the waits so far."""
+    """Return a fetcher of an imaginary broker, the sizes of the answers that it will get, and the waits so far.
+
+    Its clock stands still, because a wait is shorter if the machine is slow.
+    """
     sizes, waits = [], []
 
     async def answer(self, assignment, node, request):
@@ -64,6 +67,7 @@ def pacing(monkeypatch):
 
     monkeypatch.setattr(fetcher.Fetcher, "_proc_fetch_request", answer)
     monkeypatch.setattr(paced_fetches.asyncio, "sleep", sleep)
+    monkeypatch.setattr(paced_fetches, "time", SimpleNamespace(monotonic=lambda: START))
     monkeypatch.setattr(paced_fetches, "_paced_topics", {TOPIC})
     client = PacedFetcher.__new__(PacedFetcher)
     client._paces, client._records = {}, {}
