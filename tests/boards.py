@@ -172,9 +172,9 @@ class GroupCrowd(Crowd):
         self.snapshots.append(Snapshot(sum(self.clients_by_group), 0, 0, 0, np.concatenate(parts)))
         end = self.start + PANE * (pane + 1)
         for window in self.query.windows:
-            size = window.size // PANE
+            size = window.size // PANE or pane + 1
             if pane + 1 >= size:
-                records = self.record(Span(window, end - window.size, end))
+                records = self.record(Span(window, end - size * PANE, end))
                 yield from (("estimates", *record) for record in records.records)
 
     def record(self, span):

@@ -17,6 +17,7 @@ from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
 from oracles.estimate.changes import compare
 from oracles.estimate.intervals import LEVEL, listed_level
+from oracles.estimate.looks import ONE_LOOK, Looks
 from oracles.types import Ints
 
 PANEL = ("life", "once")
@@ -50,6 +51,8 @@ class Differences(NamedTuple):
     proofs: int
     """Number of values of which a difference is proved, listed or not."""
     rows: list[DifferenceRow]
+    width: float | None = None
+    """Width of the intervals as a multiple of those of one look. None if nothing is compared."""
 
 
 def value_differences(
@@ -61,6 +64,7 @@ def value_differences(
     top: int | None = None,
     *,
     apart: bool = False,
+    looks: Looks = ONE_LOOK,
 ) -> Differences:
     """Return the differences of the named values, or of the `top` ones with the largest differences.
 
@@ -80,7 +84,8 @@ def value_differences(
     estimate = _estimate(after, size, np.array(common_places, np.int64))
     # The bounds of a panel need all values. With several attributes a client may answer another one in each window.
     is_panel = not apart and after.answers in PANEL and after.attribute is None and len(values) == size
-    changes = compare(reference, estimate, size=size, panel=is_panel, family_error=family_error)
+    changes = compare(reference, estimate, size=size, panel=is_panel, family_error=family_error, looks=looks)
+    law = looks.law(before.n_independent, after.n_independent)
     rows = {
         value: DifferenceRow(
             value=value,
@@ -99,21 +104,22 @@ def value_differences(
     rows |= _untested_rows(before, after, rows.keys())
     proofs = int(changes.proved.sum())
     if names is not None:
-        return Differences(LEVEL, len(values), proofs, [one_side(rows[name]) for name in names if name in rows])
+        selection = [one_side(rows[name]) for name in names if name in rows]
+        return Differences(LEVEL, len(values), proofs, selection, law.width(LEVEL))
 
     # Rows at the top are partly there by luck, so their intervals are for all values of the domain.
     order = sorted(rows.values(), key=_size, reverse=True)[:top]
     level = listed_level(len(order), size)
     if level == LEVEL:
-        return Differences(level, len(values), proofs, [*map(one_side, order)])
+        return Differences(level, len(values), proofs, [*map(one_side, order)], law.width(level))
 
-    listed = compare(reference, estimate, size=size, panel=is_panel, level=level, family_error=family_error)
+    listed = compare(reference, estimate, size=size, panel=is_panel, level=level, looks=looks)
     ends = {value: (float(listed.low[place]), float(listed.high[place])) for place, value in enumerate(values)}
     for place, row in enumerate(order):
         if row.difference is not None:
             low, high = ends[row.value]
             order[place] = replace(row, low=low, high=high)
-    return Differences(level, len(values), proofs, [*map(one_side, order)])
+    return Differences(level, len(values), proofs, [*map(one_side, order)], law.width(level))
 
 
 def _untested_rows(before: Record, after: Record, tested: Container[str]) -> dict[str, DifferenceRow]:

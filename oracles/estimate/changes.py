@@ -10,7 +10,7 @@ import numpy as np
 
 from oracles.errors import ParameterError
 from oracles.estimate.estimate import Estimate
-from oracles.estimate.looks import ONE, Looks
+from oracles.estimate.looks import ONE_LOOK, Looks
 from oracles.estimate.pure import DENSE, dense
 from oracles.types import Flags, Floats
 
@@ -40,7 +40,7 @@ def compare(
     panel: bool = False,
     level: float = 0.95,
     family_error: float = 0.05,
-    looks: Looks = ONE,
+    looks: Looks = ONE_LOOK,
 ) -> ShareChanges:
     """Return the differences of two windows of one query, whose estimates have the same values in the same order.
 

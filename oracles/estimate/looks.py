@@ -97,5 +97,5 @@ class Looks:
         return LookLaw(harmonic_mean / PRIOR_REPORTS)
 
 
-ONE = Looks()
-ALWAYS = Looks("always")
+ONE_LOOK = Looks()
+EVERY_LOOK = Looks("always")

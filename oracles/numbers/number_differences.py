@@ -16,7 +16,7 @@ import numpy as np
 
 from oracles.errors import ParameterError
 from oracles.estimate.intervals import LEVEL
-from oracles.estimate.looks import ONE, LookLaw, Looks
+from oracles.estimate.looks import ONE_LOOK, LookLaw, Looks
 from oracles.numbers.numbers import Numbers, Quantity
 from oracles.types import Floats
 
@@ -62,7 +62,7 @@ class NumberDifferences:
     before: Numbers
     after: Numbers
     panel: bool = False
-    looks: Looks = ONE
+    looks: Looks = ONE_LOOK
     """The looks at which the differences hold."""
 
     def __post_init__(self) -> None:
@@ -130,8 +130,10 @@ class NumberDifferences:
             return answer(self.before, window_level), answer(self.after, window_level)
 
         scale = self.before.scale
-        before, after = (answer(numbers, LEVEL) for numbers in (self.before, self.after))
-        return before._replace(low=scale.low, high=scale.high), after._replace(low=scale.low, high=scale.high)
+        quantity_before = answer(self.before, LEVEL)
+        quantity_after = answer(self.after, LEVEL)
+        whole = {"low": scale.low, "high": scale.high}
+        return quantity_before._replace(**whole), quantity_after._replace(**whole)
 
     def _p_value(self, difference: float, stderr: float) -> float:
         """Return the probability of such a difference if nothing has changed."""

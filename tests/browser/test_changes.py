@@ -27,8 +27,8 @@ def start():
 
 @pytest.fixture(scope="module")
 def kafka(broker, start):
-    early_crowd = Crowd(HOMEPAGE, clients=30_000, start=start - HOUR)
-    late_crowd = Crowd(HOMEPAGE, clients=30_000, seed=2, start=start, surge=0)
+    early_crowd = Crowd(HOMEPAGE, clients=90_000, start=start - HOUR)
+    late_crowd = Crowd(HOMEPAGE, clients=90_000, seed=2, start=start, surge=0)
     kafka = in_thread(lambda: create_topics(broker))
     messages = [message for _ in range(BEFORE) for message in early_crowd.next() if message[0] == "estimates"]
     messages += [*chain.from_iterable(late_crowd.next() for _ in range(NOW))]
@@ -65,6 +65,7 @@ def test_now_is_compared_with_an_hour_ago(watch, board, start, size):
     expect(first_row).to_contain_text("books.example proved", use_inner_text=True)
     expect(first_row).to_contain_text(f"+{100 * answer['values'][0]['difference']:.2f}%")
     expect(page.locator("#changes-text")).to_contain_text(f"{answer['proofs']} change")
+    expect(page.locator("#changes-text")).to_contain_text("All such comparisons of a day together prove a false change")
     assert page.locator("#change-rows .proved").count() == sum(row["proved"] for row in answer["values"])
     expect(page.locator("#change-rows .unproved").first).to_contain_text("may be chance")
     assert "compare=3600" in page.url

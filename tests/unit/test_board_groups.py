@@ -196,7 +196,8 @@ def test_two_groups_of_one_window_are_compared(crowds, board):
     assert reverse["values"][0]["difference"] == -cart["difference"]
     earlier_answer = ask(board, "compare", "screens", group="ios", window=START + PANE, **{"with": "web"})
     assert earlier_answer["before"]["window"]["end"] == START + PANE
-    median = ask(board, "compare", "load", group="ios", values="p50", **{"with": "android"})["values"][0]
+    one_look = {"with": "android", "looks": "one"}
+    median = ask(board, "compare", "load", group="ios", values="p50", **one_look)["values"][0]
     assert median["proved"]
 
 
@@ -211,8 +212,9 @@ def test_a_comparison_of_groups_read_in_python_is_that_of_the_api(crowds, board,
     answer = ask(board, "compare", query, group="ios", **{"with": "android", "top": 10_000})
     last_table = [row for row in table if row["to"] == LAST]
     assert {(row["group"], row["with"], row["from"]) for row in last_table} == {(*pair, LAST)}
-    assert [{key: row[key] for key in ("level", *answer["values"][0])} for row in last_table] == [
-        {"level": answer["level"], **row} for row in answer["values"]
+    law = ("level", "looks", "width")
+    assert [{key: row[key] for key in (*law, *answer["values"][0])} for row in last_table] == [
+        {key: answer[key] for key in law} | row for row in answer["values"]
     ]
 
 

@@ -6,7 +6,7 @@ from scipy import stats
 
 from oracles import oracle
 from oracles.estimate.changes import compare
-from oracles.estimate.looks import ALWAYS, ONE, LookLaw, Looks
+from oracles.estimate.looks import EVERY_LOOK, ONE_LOOK, LookLaw, Looks
 from oracles.numbers import Numbers, Scale
 from oracles.numbers.number_differences import NumberDifferences
 
@@ -20,7 +20,7 @@ PATHS, LOOKS = 4_000, 300
 )
 def test_an_interval_for_every_look_has_a_known_width(x, width):
     assert LookLaw(x).width(1.0 - 0.05 / 8) == pytest.approx(width, abs=0.005)
-    assert ALWAYS.law(round(1_000 * x), round(1_000 * x)).information == pytest.approx(x)
+    assert EVERY_LOOK.law(round(1_000 * x), round(1_000 * x)).information == pytest.approx(x)
 
 
 def distances(rng, reports):
@@ -36,18 +36,18 @@ def test_all_looks_together_have_the_error_of_one(reports):
     z, counts = distances(np.random.default_rng(1), reports)
     false, false_once, misses = np.zeros(PATHS, bool), np.zeros(PATHS, bool), np.zeros(PATHS, bool)
     for look, count in enumerate(counts.tolist()):
-        law = ALWAYS.law(count, count)
+        law = EVERY_LOOK.law(count, count)
         false |= law.p_values(z[:, look]) <= 0.05
         misses |= z[:, look] > law.reach(0.95)
-        false_once |= ONE.law(count, count).p_values(z[:, look]) <= 0.05
+        false_once |= ONE_LOOK.law(count, count).p_values(z[:, look]) <= 0.05
     most = stats.binom.ppf(1.0 - FALSE_ALARM, PATHS, 0.05)
     assert false.sum() == misses.sum() <= most
     assert false_once.mean() > 0.4, "one look is not meant to be read often"
 
 
 def test_the_smaller_arm_has_the_say():
-    assert ALWAYS.law(10**9, 500).information == pytest.approx(1.0, rel=1e-5)
-    assert ALWAYS.law(500, 10**9) == ALWAYS.law(10**9, 500)
+    assert EVERY_LOOK.law(10**9, 500).information == pytest.approx(1.0, rel=1e-5)
+    assert EVERY_LOOK.law(500, 10**9) == EVERY_LOOK.law(10**9, 500)
 
 
 def test_looks_of_a_day_share_the_family_error_and_leave_p_values_and_intervals():
@@ -72,7 +72,7 @@ def test_an_interval_for_every_look_holds_that_of_one(epsilon, n):
         rng = np.random.default_rng(seed)
         o.add(state, o.perturb(rng.choice(8, n), rng))
         windows.append(o.estimate(state, n))
-    one, always = compare(*windows), compare(*windows, looks=ALWAYS)
+    one, always = compare(*windows), compare(*windows, looks=EVERY_LOOK)
     assert (always.low < one.low).all()
     assert (always.high > one.high).all()
     assert (always.p_values >= one.p_values).all()
@@ -90,7 +90,7 @@ def test_numbers_have_the_same_law():
 
     for n in (60, 20_000):
         windows = window(1, n), window(2, n)
-        one, always = NumberDifferences(*windows), NumberDifferences(*windows, looks=ALWAYS)
+        one, always = NumberDifferences(*windows), NumberDifferences(*windows, looks=EVERY_LOOK)
         for narrow, wide in (
             (one.quantile(0.5), always.quantile(0.5)),
             (one.mean(), always.mean()),
@@ -102,4 +102,4 @@ def test_numbers_have_the_same_law():
             assert wide.high >= narrow.high
             assert wide.p_value >= narrow.p_value
         factor = (always.mean().high - always.mean().low) / (one.mean().high - one.mean().low)
-        assert factor == pytest.approx(ALWAYS.law(n, n).width(0.95))
+        assert factor == pytest.approx(EVERY_LOOK.law(n, n).width(0.95))

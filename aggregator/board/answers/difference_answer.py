@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Annotated, Self
+from typing import Annotated, Self, cast
 
 from aggregator.board.answers import lookup
 from aggregator.board.answers.absence import MissingReasons, missing_reasons
@@ -16,8 +16,11 @@ from aggregator.board.answers.window_answers import TableAnswer, Unit
 from aggregator.board.store.store import Store, Windows
 from aggregator.records.differences import DifferenceRow
 from aggregator.records.kinds import kind_of as kind_of_record
+from aggregator.records.look_choice import looks_of
 from aggregator.records.rows import WindowRow
 from hubbub.http.schema import Attribute, Count, Digest
+from oracles.errors import ParameterError
+from oracles.estimate.looks import Looks, Name
 from oracles.query.domain import NUMBERS, VALUES
 
 
@@ -54,6 +57,8 @@ class DifferenceAnswer(TableAnswer):
     after: ComparedWindow
     overlap: Annotated[bool, {"description": "Whether the windows share panes. Then the errors are larger than needed"}]
     family_error: float
+    looks: Annotated[Name, {"description": "How often the comparison may be read before a proof is false too often"}]
+    width: Annotated[float | None, {"description": "Width of the intervals over those of one look; null without rows"}]
     level: Annotated[float, {"description": "Level of the intervals: above 0.95 in a list of the largest differences"}]
     common: Annotated[int, {"minimum": 0, "description": "Values that both records publish"}]
     proofs: Annotated[int, {"minimum": 0, "description": "Values of which a difference is proved, listed or not"}]
@@ -75,8 +80,10 @@ class DifferenceAnswer(TableAnswer):
         lookup.check_kind(definition, VALUES, NUMBERS)
         family_error = family_error or definition.query.family_error
         names = kind_of(definition).compare(after, names)
+        looks = _looks(after, parameters, are_groups=are_groups)
+        size = definition.domain.size
         result = kind_of_record(after.part).differences(
-            before.part, after.part, definition.domain.size, family_error, names, top, apart=are_groups
+            before.part, after.part, size, family_error, names, top, apart=are_groups, looks=looks
         )
         rows = {row.value for row in result.rows}
         absent = [name for name in names or [] if name not in rows]
@@ -92,6 +99,8 @@ class DifferenceAnswer(TableAnswer):
             after=ComparedWindow.of(after),
             overlap=not are_groups and shares_panes,
             family_error=family_error,
+            looks=looks.name,
+            width=result.width,
             level=result.level,
             common=result.common,
             proofs=result.proofs,
@@ -100,6 +109,17 @@ class DifferenceAnswer(TableAnswer):
             unit=definition.domain.unit,
             values=result.rows,
         )
+
+
+def _looks(view: View, parameters: Parameters, *, are_groups: bool) -> Looks:
+    """Return the looks of the request at which a comparison of windows or groups holds."""
+    span = view.record.span
+    pane = view.definition.query.pane
+    name = parameters.choice("looks")
+    try:
+        return looks_of(span.window, pane, are_groups=are_groups, name=cast(Name | None, name))
+    except ParameterError as error:
+        raise bad(str(error), parameter="looks") from error
 
 
 def _windows(store: Store, parameters: Parameters, name: str) -> tuple[View, View]:

@@ -10,6 +10,7 @@ from aggregator.board.answers.reply import bad
 from aggregator.records.alert import AlertKind
 from aggregator.records.rows import Kind
 from hubbub.http.schema import Schema
+from oracles.estimate.looks import NAMES
 
 MOST = 10_000
 """Maximum number of rows in an answer."""
@@ -115,6 +116,12 @@ FAMILY_ERROR = Parameter(
     "family_error",
     "The probability of any wrong `decided`; default: the setting of the query",
     {**_ABOVE, "maximum": 0.5},
+)
+LOOKS = Parameter(
+    "looks",
+    "How often the comparison may be read: one, each window of a day, or always; "
+    "default: always for two groups in kind=all, else day",
+    {"type": "string", "enum": [*NAMES]},
 )
 P = Parameter(
     "p",

@@ -22,6 +22,7 @@ from aggregator.board.answers.parameters import (
     KIND,
     LIMIT,
     LISTED,
+    LOOKS,
     METHOD,
     OF,
     PROVISIONAL,
@@ -110,7 +111,7 @@ ROUTES = (
         f"{_QUERY}/compare",
         "The differences between two windows, or two groups of one window, and which of them are proved",
         DifferenceAnswer,
-        (*WINDOW_PAIR, *KIND, *GROUP_PAIR, ATTRIBUTE, *VALUES, TOP, FAMILY_ERROR),
+        (*WINDOW_PAIR, *KIND, *GROUP_PAIR, ATTRIBUTE, *VALUES, TOP, FAMILY_ERROR, LOOKS),
     ),
     Route(
         f"{_QUERY}/groups",

@@ -11,6 +11,14 @@ export function endText({ proved, difference }, end, text) {
   return difference > 0 ? "more than 0" : "less than 0";
 }
 
+/** Returns in words how often the comparison may be read. */
+export function promise({ looks, family_error: error }, noun) {
+  const chance = `at most ${Number((100 * error).toPrecision(3))}% of cases`;
+  if (looks === "always") return `A false ${noun} is proved in ${chance}, however often you look.`;
+  if (looks === "day") return `All such comparisons of a day together prove a false ${noun} in ${chance}.`;
+  return `A single look proves a false ${noun} in ${chance}.`;
+}
+
 const place = (node, from, to, reach) => {
   const at = (share) => 50 + (50 * Math.min(Math.max(share, -reach), reach)) / reach;
   node.style.left = `${at(from)}%`;
@@ -51,7 +59,7 @@ export class Changes {
     this.table.hidden = false;
     this.table.querySelector(".level").textContent = `${levelText(answer.level)} interval`;
     for (const [at, side] of ["before", "after"].entries()) this.table.querySelector(`thead .${side}`).textContent = names[at];
-    this.text.textContent = `${names[0]}: ${before}. ${names[1]}: ${after}. ${proofs}.${overlap}${this.note(answer)}`;
+    this.text.textContent = `${names[0]}: ${before}. ${names[1]}: ${after}. ${proofs}. ${promise(answer, noun)}${overlap}${this.note(answer)}`;
     this.body.replaceChildren(...this.rows(answer));
   }
 

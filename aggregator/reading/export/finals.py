@@ -100,6 +100,12 @@ async def _is_defined(kafka: Kafka, name: str) -> bool:
         return any(query.name == name for query in follower.definitions.queries.values())
 
 
+async def panes(kafka: Kafka) -> dict[str, int]:
+    """Return the pane of each definition in seconds, by its digest."""
+    async with Follower(kafka) as follower:
+        return {digest.hex(): query.pane for digest, query in follower.definitions.queries.items()}
+
+
 async def _asked(
     kafka: Kafka, matches: Mapping[_Key, Record], maps: Mapping[_Key, bytes], texts: Sequence[str]
 ) -> dict[_Key, Record]:

@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aggregator.reading.export.finals import finals
+from aggregator.reading.export.finals import finals, panes
 from aggregator.reading.export.table import column_lists, columns, record_filter
 from aggregator.records.kinds import kind_of
+from aggregator.records.look_choice import looks_of
 from aggregator.records.record import Record
 from hubbub.kafka.settings import PREFIX, Kafka
 from hubbub.moments import Moment, unix_seconds
 from oracles.errors import ParameterError, extra
+from oracles.estimate.looks import NAMES, Name
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -30,6 +32,8 @@ _DIFFERENCES = {
     **dict.fromkeys(("before", "after", "difference", "stderr", "low", "high", "p_value"), float),
     "proved": bool,
     "level": float,
+    "looks": str,
+    "width": float,
 }
 """The columns of a table of differences, with their types."""
 
@@ -44,6 +48,7 @@ def read(
     group: str | None = None,
     compare: Pair | None = None,
     family_error: float = 0.05,
+    looks: Name | None = None,
     ask: Sequence[str] | None = None,
     prefix: str = PREFIX,
 ) -> "DataFrame":
@@ -57,7 +62,8 @@ def read(
 
     With `compare` return the differences between the windows that end at these two times instead, for each attribute
     and kind of window. If they are two groups, such as ("ios", "android"), return the differences between these groups
-    in each window. `family_error` is the chance of any false proof in two windows, or in two groups of one window.
+    in each window. `family_error` is the chance of any false proof. It holds for `looks`: "one" comparison, all of a
+    "day", or "always". The last one is the default for two groups in windows since the start, "day" for all others.
 
     `.to_pandas()` makes a table of pandas.
     """
@@ -74,8 +80,14 @@ def read(
 
     if ask is not None:
         raise ParameterError("strings of an open domain cannot be compared; leave `compare` or `ask` out")
+    if looks not in (None, *NAMES):
+        raise ParameterError(f"looks must be one of {', '.join(NAMES)}, got {looks!r}")
     is_match = pair_filter(compare, start, end, kind, group)
-    return difference_table(_run(finals(kafka, query, is_match, groups=groups)), compare, family_error)
+    records = _run(finals(kafka, query, is_match, groups=groups))
+    # The step of a window since the start is the pane, which only the definition tells.
+    needs_panes = not groups and any(record.span.window.kind == "all" for record in records)
+    pane_of = _run(panes(kafka)) if needs_panes else {}
+    return difference_table(records, compare, family_error, looks=looks, pane_of=pane_of)
 
 
 def pair_filter(
@@ -96,10 +108,18 @@ def pair_filter(
     return lambda record: record.group in pair and is_window(record)
 
 
-def difference_table(records: list[Record], pair: Pair, family_error: float) -> "DataFrame":
+def difference_table(
+    records: list[Record],
+    pair: Pair,
+    family_error: float,
+    *,
+    looks: Name | None = None,
+    pane_of: Mapping[str, int] | None = None,
+) -> "DataFrame":
     """Return the differences between two windows or two groups, for each digest, attribute and kind of window.
 
     Two windows are named by their ends, and compared within each group. Two groups are compared within each window.
+    `pane_of` has the pane of each digest. If a digest is missing, windows since the start may come each second.
     """
     import polars as pl
 
@@ -115,29 +135,34 @@ def difference_table(records: list[Record], pair: Pair, family_error: float) -> 
 
     rows: list[dict[str, Any]] = []
     for by_name in by_series.values():
-        before, after = (by_name.get(name) for name in pair)
-        if before is None or after is None:
+        first_record, second_record = (by_name.get(name) for name in pair)
+        if first_record is None or second_record is None:
             continue  # the other window may not be published yet
-        size = after.size or len({*before.values, *after.values})
-        result = kind_of(after).differences(before, after, size, family_error, apart=are_groups)
-        about = _about(before, after)
-        rows += [{**about, **asdict(row), "level": result.level} for row in result.rows]
+        size = second_record.size or len({*first_record.values, *second_record.values})
+        pane = (pane_of or {}).get(second_record.digest, 1)
+        choice = looks_of(second_record.span.window, pane, are_groups=are_groups, name=looks)
+        result = kind_of(second_record).differences(
+            first_record, second_record, size, family_error, apart=are_groups, looks=choice
+        )
+        about = _about(first_record, second_record)
+        law = {"level": result.level, "looks": choice.name, "width": result.width}
+        rows += [{**about, **asdict(row), **law} for row in result.rows]
 
     if records and not rows:
         log.warning("%s", _no_difference(pair, are_groups=are_groups))
     return pl.DataFrame(rows, schema=_DIFFERENCES)
 
 
-def _about(before: Record, after: Record) -> dict[str, Any]:
+def _about(first_record: Record, second_record: Record) -> dict[str, Any]:
     return {
-        "query": after.query,
-        "digest": after.digest,
-        "attribute": after.attribute,
-        "group": before.group,
-        "with": after.group if after.group != before.group else None,
-        **asdict(after.span.window),
-        "from": before.span.end,
-        "to": after.span.end,
+        "query": second_record.query,
+        "digest": second_record.digest,
+        "attribute": second_record.attribute,
+        "group": first_record.group,
+        "with": second_record.group if second_record.group != first_record.group else None,
+        **asdict(second_record.span.window),
+        "from": first_record.span.end,
+        "to": second_record.span.end,
     }
 
 

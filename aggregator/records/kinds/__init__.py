@@ -24,6 +24,7 @@ from aggregator.records.kinds import names, numbers, values
 from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals
 from aggregator.records.record import Record
+from oracles.estimate.looks import ONE_LOOK, Looks
 from oracles.query.domain import NAMES, NUMBERS, VALUES
 from oracles.types import Ints
 
@@ -53,6 +54,7 @@ class RecordKind(Protocol):
         top: int | None = None,
         *,
         apart: bool = False,
+        looks: Looks = ONE_LOOK,
     ) -> Differences: ...
 
 

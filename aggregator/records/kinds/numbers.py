@@ -20,6 +20,7 @@ from aggregator.records.rows import OracleRow, RefusedRow
 from oracles.consistency import UNBIASED
 from oracles.estimate.changes import holm
 from oracles.estimate.intervals import LEVEL
+from oracles.estimate.looks import ONE_LOOK, Looks
 from oracles.numbers import LOG, Scale
 from oracles.numbers.number_differences import NumberDifference, NumberDifferences
 from oracles.query.settings import quantile_of
@@ -108,6 +109,7 @@ def differences(
     top: int | None = None,
     *,
     apart: bool = False,
+    looks: Looks = ONE_LOOK,
 ) -> Differences:
     """Return the differences of quantiles, means and ranges: the named ones, or all that the query asks for.
 
@@ -121,7 +123,7 @@ def differences(
     if reference is None or numbers is None or not (reference.known and numbers.known):
         return Differences(LEVEL, 0, 0, [])
 
-    changes = NumberDifferences(reference, numbers, not apart and after.answers in PANEL)
+    changes = NumberDifferences(reference, numbers, not apart and after.answers in PANEL, looks)
     tested = {}
     for name in [*answers.names, *(names or [])]:
         change = _number_change(changes, name, reference_answers, answers)
@@ -130,7 +132,7 @@ def differences(
 
     # Named answers that the query does not ask for are tests too, so they count in the procedure.
     p_values = np.array([change.p_value for change in tested.values()])
-    proofs = holm(p_values, len(tested), family_error).tolist()
+    proofs = holm(p_values, len(tested), looks.part * family_error).tolist()
     rows = {}
     for (name, change), is_proved in zip(tested.items(), proofs, strict=True):
         scale = None if name in answers.ranges else reference.scale
@@ -140,15 +142,16 @@ def differences(
 
     selection = [name for name in (answers.names if names is None else names) if name in rows]
     count = sum(row.proved for row in rows.values())
-    return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]])
+    width = changes.law.width(LEVEL)
+    return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]], width)
 
 
 def _on_scale(change: NumberDifference, scale: Scale | None) -> NumberDifference:
     """Return a change of numbers whose interval does not leave the scale."""
     if scale is None:
         return change
-    most = scale.high - scale.low
-    return change._replace(low=max(change.low, -most), high=min(change.high, most))
+    width = scale.high - scale.low
+    return change._replace(low=max(change.low, -width), high=min(change.high, width))
 
 
 def _number_change(
