@@ -221,15 +221,18 @@ def definition_messages(queries=QUERIES):
 
 
 def publish(kafka, messages, partition=None):
-    """Send each message to the partition of its key, or all to one partition, as a worker does for a query."""
+    """Send each message to the partition of its key, or all to one partition, as a worker does for a query.
+
+    A message has its topic, key and value, and perhaps its time in milliseconds.
+    """
 
     async def run():
         producer = AIOKafkaProducer(**client_arguments(kafka), max_request_size=16 << 20)
         async with started(producer, kafka):
-            for topic, key, value in messages:
-                await producer.send(
-                    kafka.topic(topic), value, key=key, partition=0 if topic == "queries" else partition
-                )
+            for topic, key, value, *times in messages:
+                own_partition = 0 if topic == "queries" else partition
+                time_ms = times[0] if times else None
+                await producer.send(kafka.topic(topic), value, key=key, partition=own_partition, timestamp_ms=time_ms)
             await producer.flush()
 
     in_thread(lambda: asyncio.run(run()))

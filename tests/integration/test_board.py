@@ -109,6 +109,28 @@ def test_it_answers_with_the_numbers_of_the_records(place, crowd):
         assert board.stop() == (0, "")
 
 
+def test_a_start_reads_what_the_retention_may_keep_and_late_finals_too(kafka, crowd):
+    """The time of a final is the end of its window. The sixth window was published last, after newer ones.
+
+    The embedded broker has no index of times, so a board reads all there.
+    """
+    place = create_topics(kafka)
+    days_ago = round(1000 * (time.time() - 3 * 86_400))
+    names = [
+        f"{HOMEPAGE.name}|{HOMEPAGE.digest.hex()}|tumbling|10|10|{START + PANE * pane}".encode() for pane in range(10)
+    ]
+    finals = {key: (topic, key, value) for topic, key, value in crowd.messages if key in names}
+    old = [(*finals[name], days_ago) for name in names[1:6]]
+    publish(place, [*definition_messages(), *old, *(finals[name] for name in (*names[7:], names[6]))], partition=0)
+
+    with Board(place) as board:
+        windows = board.ready().json(f"{OF}/windows")["windows"]
+        assert [window["end"] for window in windows] == [START + PANE * pane for pane in range(6, 10)]
+        assert 'hubbub_board_read_total{topic="estimates"} 4.0' in board.get("metrics").body.decode()
+    with Board(place, "--retention", "7d") as board:
+        assert len(board.ready().json(f"{OF}/windows")["windows"]) == 9
+
+
 def test_another_board_gives_the_same_answers(place):
     paths = (f"{OF}/estimate", f"{OF}/history?value=a,b", f"{OF}/windows?kind=all", "api/v1/alerts")
     with Board(place) as board:

@@ -15,7 +15,7 @@ from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.store.states import States
 from aggregator.board.store.store import Store
 from aggregator.records.alert import members
-from aggregator.records.maps_record import is_maps
+from aggregator.records.maps_record import MapsKey, is_maps
 from aggregator.topics.layout import MIB
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
@@ -37,6 +37,8 @@ PROBE = 5.0
 """Seconds between two checks of Kafka."""
 PATIENCE = 4.0
 """Seconds to wait for the answer to a check."""
+MARGIN = 3_600
+"""Seconds by which a window may be published later than its neighbours, at a start by time."""
 
 
 class BoardFollower:
@@ -49,6 +51,8 @@ class BoardFollower:
         self._metrics = metrics
         self._behind: dict[TopicPartition, int] = {}
         """The end offset at start, for each partition that is not read up to it yet."""
+        self._oldest_end = 0
+        """The end of the oldest window that this board has asked for."""
         self._started = False
         self._states = States()
         self.problem: str | None = None
@@ -74,19 +78,48 @@ class BoardFollower:
             self._behind = dict(reader.ends)
             self._started = True
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._read(reader.consumer))
+                tasks.create_task(self._follow(reader.consumer))
                 tasks.create_task(self._probe(reader.consumer, reader.partitions))
                 tasks.create_task(self._beat())
 
-    async def _read(self, consumer: Any) -> None:
-        definitions = [tp for tp in self._behind if tp.topic == self._kafka.topic(QUERIES)]
+    async def _follow(self, consumer: Any) -> None:
+        """Read the definitions, because all other records refer to them. Then read the rest from the retention on."""
+        definitions = self._partitions_of(QUERIES)
+        aged = self._partitions_of(ESTIMATES, ALERTS, TRUTH)
+        consumer.pause(*aged)
+        while any(tp in self._behind for tp in definitions):
+            await self._read(consumer, *definitions)
+
+        await self._skip_old(consumer, aged)
+        consumer.resume(*aged)
         while True:
-            # Read definitions first, because the other records refer to them.
-            unread = [tp for tp in definitions if tp in self._behind]
-            batches = await consumer.getmany(*unread, timeout_ms=POLL_MS, max_records=BATCH)
-            for tp in sorted(batches, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
-                await self._take(tp.topic.removeprefix(self._kafka.prefix), batches[tp])
-            await self._catch_up(consumer)
+            await self._read(consumer)
+
+    def _partitions_of(self, *topics: str) -> list[TopicPartition]:
+        names = {self._kafka.topic(topic) for topic in topics}
+        return [tp for tp in self._behind if tp.topic in names]
+
+    async def _skip_old(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        """Go to the first record that may belong to the retention.
+
+        A final has the time of its window's end. A final that was published late lies behind newer ones, and the
+        broker names the first record that is not older than a time, so no such final is passed over.
+        """
+        self._oldest_end = max(0, int(self._store.oldest_end) - MARGIN)
+        positions = await consumer.offsets_for_times(dict.fromkeys(partitions, 1000 * self._oldest_end))
+        for tp in partitions:
+            if positions[tp] is not None:
+                consumer.seek(tp, positions[tp].offset)
+            else:
+                # All records are older.
+                await consumer.seek_to_end(tp)
+
+    async def _read(self, consumer: Any, *partitions: TopicPartition) -> None:
+        """Take the records of one poll, of all partitions if none is named."""
+        batches = await consumer.getmany(*partitions, timeout_ms=POLL_MS, max_records=BATCH)
+        for tp in sorted(batches, key=lambda tp: TOPICS.index(tp.topic.removeprefix(self._kafka.prefix))):
+            await self._take(tp.topic.removeprefix(self._kafka.prefix), batches[tp])
+        await self._catch_up(consumer)
 
     async def _catch_up(self, consumer: Any) -> None:
         """Remove the partitions that are read to their end.
@@ -126,7 +159,9 @@ class BoardFollower:
         elif topic == STATUS:
             self._store.take_status(value)
         elif topic == ESTIMATES and is_maps(key):
-            self._store.take_maps(key, value)
+            # The final of older maps may lie before the first record that the board has read.
+            if MapsKey.of(key).end > self._oldest_end:
+                self._store.take_maps(key, value)
         elif topic == ESTIMATES:
             record = self._store.take_record(value)
             if record is not None:

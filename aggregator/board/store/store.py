@@ -204,6 +204,13 @@ class Store:
         """Return the seconds since `end`, at least 0, rounded to milliseconds."""
         return max(round(self._clock() - end, 3), 0.0)
 
+    @property
+    def oldest_end(self) -> float:
+        """Return the end of the oldest window that the retention may keep, if the newest one ends now."""
+        queries = self.definitions.queries.values()
+        longest = max((window.size for query in queries for window in query.windows), default=0)
+        return self._clock() - self._retention - longest
+
     def status(self, series: Series) -> QueryStatus | None:
         return self._statuses.get(series.digest)
 
