@@ -227,8 +227,7 @@ def decode(data: bytes, versions: Versions) -> QueryMarks:
         counted_through = head["through"]
         rows = head["marks"]
         _check_whole(0 if counted_through is None else counted_through)
-        parts = 1 if versions.query.strings is None else versions.query.strings.parts
-        marks = [_read(row, versions.query.pane, parts) for row in rows]
+        marks = [_read(row, versions.query.pane, versions.query.oracle.count_parts) for row in rows]
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"the marks are unreadable: {error!r}") from error
 

@@ -2,11 +2,8 @@
 
 from operator import add
 
-import numpy as np
-
-from aggregator.tallies.group_cells import further_groups, group_count, report_counts, split
+from aggregator.tallies.group_cells import further_groups, group_count, split
 from aggregator.tallies.snapshot import Snapshot
-from oracles.multi.attributes import Multi
 from oracles.query import Query
 
 Count = int | tuple[int, ...]
@@ -34,19 +31,11 @@ def sum_counts(count: Count, other: Count) -> Count:
 
 
 def answer_counts(query: Query, total: Snapshot) -> list[Count]:
-    """Return how many reports answer each attribute of each group. These are the places of `QueryMarks`.
-
-    Unknown strings have one place, with a number for each level and map.
-    """
+    """Return how many reports answer each attribute of each group. These are the places of `QueryMarks`."""
     oracle = query.oracle
     missing = 1 + further_groups(query) - group_count(total.counts, oracle.state_size)
-    if not isinstance(oracle, Multi):
-        return [*report_counts(total, oracle.state_size), *[0] * missing]
 
-    counts: list[int] = []
+    counts: list[Count] = []
     for part in split(total, oracle.state_size):
-        # A snapshot may hold the narrowest type, in which sums of an oracle would wrap around.
-        counts += oracle.answering(part.counts.astype(np.int64, copy=False), part.n)
-    if query.strings is not None:
-        return [tuple(counts)]
+        counts += oracle.answer_counts(part.counts, part.n)
     return [*counts, *[0] * (missing * len(query.domains))]

@@ -1,10 +1,10 @@
 """Slots: a client reports the cell of its string for one level or map, which it draws once a round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oracles.discover.cell_hash import MAP_SLOTS, MAPS, Strings
 from oracles.errors import ReportError
@@ -28,6 +28,7 @@ class Slots(Smp):
         cell = make(1 << strings.cells)
         super().__init__(cell.epsilon, [cell] * strings.parts)
         self.strings = strings
+        self.count_parts = strings.parts
 
     def __repr__(self) -> str:
         return f"Slots({self.strings.coding!r}, cells={self.strings.cells}, {self.encoders[0]!r})"
@@ -48,6 +49,9 @@ class Slots(Smp):
     def choose(self, draw: Source, count: int) -> Ints:
         """Return the level of each client, or the number of levels plus its map."""
         return self.strings.part(draw.below(self.strings.slots, count))
+
+    def answer_counts(self, state: NDArray[np.integer], n: int) -> Sequence[int | tuple[int, ...]]:
+        return [tuple(self.answering(state.astype(np.int64, copy=False), n))]
 
     def keyed(self, digest: bytes) -> "Slots":
         """Return the same slots with the hash of another digest."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
@@ -25,6 +25,8 @@ class Mechanism(ABC):
     """Bytes of a report."""
     state_size: int
     """Number of integers in a tally."""
+    count_parts: int = 1
+    """How many numbers count the reports of one answer. Unknown strings have one for each level and map."""
 
     @property
     @abstractmethod
@@ -54,6 +56,14 @@ class Mechanism(ABC):
     def zeros(self) -> Ints:
         """Return an empty tally. Tallies add and subtract as vectors of integers."""
         return np.zeros(self.state_size, np.int64)
+
+    def answer_counts(self, state: NDArray[np.integer], n: int) -> "Sequence[int | tuple[int, ...]]":
+        """Return how many of the `n` reports in a tally tell of each answer, as one number or `count_parts` of them.
+
+        The integers of the tally may have any type.
+        """
+        del state
+        return [n]
 
     def check(self, reports: Reports) -> int | None:
         """Return the index of the first malformed report, or None."""

@@ -11,7 +11,7 @@ from itertools import accumulate, chain, pairwise
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from oracles.errors import ParameterError, ReportError
 from oracles.estimate import Estimate, Pure
@@ -94,6 +94,10 @@ class Multi(Mechanism):
         """Return how many of the `n` reports in a tally answer each attribute. By default all of them."""
         del state
         return [n] * len(self.encoders)
+
+    def answer_counts(self, state: NDArray[np.integer], n: int) -> "Sequence[int | tuple[int, ...]]":
+        # The narrowest type may hold the integers, and sums in it would wrap around.
+        return self.answering(state.astype(np.int64, copy=False), n)
 
     def support(self, state: Ints, n: int) -> list[Ints]:
         """Return the support counts of all values of each attribute."""

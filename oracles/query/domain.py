@@ -95,6 +95,13 @@ class Domain:
         """Number of values without "(other)"."""
         return self.size - self.other
 
+    def limit(self, publish: int | None) -> int | None:
+        """Return the most values that a record shows of itself, or None for all of them.
+
+        Readers compute conditional shares of a pair from all its cells, so `publish` does not apply to pairs.
+        """
+        return publish if self.parts is None else None
+
     def name(self, position: int) -> str:
         """Return the value at `position`."""
         if not 0 <= position < self.size:

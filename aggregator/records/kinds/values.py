@@ -78,13 +78,13 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
 
 def _most_values(query: Query, findings: Findings) -> int:
     """Return how many values the record shows, before it is cut to its size."""
-    # Readers compute conditional shares of a pair from all its cells, so `publish` does not apply to pairs.
-    if query.publish is None or findings.subject.domain.parts is not None:
+    limit = findings.subject.domain.limit(query.publish)
+    if limit is None:
         return MOST_VALUES
 
     # A proved value is always shown, even if `publish` is smaller than the number of proved values.
     proved_count = int(findings.by_method[UNBIASED].hitters.decided.sum())
-    return max(query.publish, min(MOST_HITTERS, proved_count))
+    return max(limit, min(MOST_HITTERS, proved_count))
 
 
 def hitter_rows(domain: Domain, method: str, hitters: Hitters) -> list[HitterRow]:
