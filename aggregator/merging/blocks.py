@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from aggregator.records.span import SCALES
 from aggregator.tallies.group_cells import GROUP_0, GroupNumbers
 from oracles.query import Query
-from oracles.query.footprint import MOST_BLOCK_VALUES
 from oracles.query.settings import Window
 
 Counts = NDArray[np.integer]
@@ -290,8 +289,3 @@ def is_stored(query: Query, span: BlockSpan, window: Window) -> bool:
     if is_panel(query):
         return span.scale > 1
     return span.scale > 1 or span.start % (2 * window.size) == 0
-
-
-def has_blocks(query: Query) -> list[bool]:
-    """Return for each attribute whether it has blocks, because it has few enough values."""
-    return [domain.size <= MOST_BLOCK_VALUES and domain.discovery is None for domain in query.domains]

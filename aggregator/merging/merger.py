@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import BlockSpan
-from aggregator.merging.cumulative_window import CumulativeWindow, SearchWindow
+from aggregator.merging.cumulative_window import CumulativeWindow
+from aggregator.merging.kinds import kind_of
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.open_windows import OpenWindows, flagged
 from aggregator.merging.pane_parts import PaneParts
@@ -95,8 +96,7 @@ class Merger:
         if interval.window.kind != "all":
             return SizedWindows(interval, self.cells, position, store)
 
-        kind = CumulativeWindow if self.versions.query.strings is None else SearchWindow
-        return kind(
+        return kind_of(self.versions.query).cumulative_window(
             interval,
             pane=self._pane,
             cells=self.cells,
@@ -256,11 +256,8 @@ class Merger:
         return max(interval.since for interval in intervals if interval.since <= start)
 
     def provisional(self) -> Iterator[OpenWindow]:
-        """Yield the next window of each kind with its panes up to a mark, once for each mark. No final is due.
-
-        Unknown strings have none: names that come and go with each pane would not be news.
-        """
-        if self.versions.query.strings is not None:
+        """Yield the next window of each kind with its panes up to a mark, once for each mark. No final is due."""
+        if not kind_of(self.versions.query).has_provisional:
             return
 
         for windows in self._kinds:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Place
+from aggregator.merging.kinds import kind_of
 from aggregator.merging.merger import Merger
 from aggregator.merging.name_history import NameHistory, NameSearch
 from aggregator.merging.pane_parts import ALL
@@ -240,7 +241,7 @@ class QueryState:
     def state_writes(self, window: Window, position: Position) -> list[Write]:
         """Return the records of the state at a position, to write them in this order."""
         key = StateKey(self.versions.query.digest, window, position.end)
-        names = None if self.versions.query.strings is None else self._names
+        names = self._names if kind_of(self.versions.query).has_search else None
         state = encode_state(position, self._alerts.get(window, []), self.merger.marks, names)
         writes = split_state(key, state)
         self._states.add(window, position.end, (name for name, _ in writes))

@@ -13,6 +13,7 @@ import numpy as np
 
 from aggregator.merging import block_records, marks, name_history
 from aggregator.merging.blocks import Block
+from aggregator.merging.kinds import kind_of
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import Position
@@ -206,7 +207,7 @@ def decode_state(data: bytes, versions: Versions) -> WindowState:
     else:
         position = Position(end)
 
-    has_names = versions.query.strings is not None
+    has_names = kind_of(versions.query).has_search
     pieces = _pieces(data, total_end, count=alert_count + 1 + has_names)
     names = name_history.decode(pieces.pop()) if has_names else None
     # An older worker wrote another last piece instead of the marks. Its bytes are no marks.

@@ -15,6 +15,7 @@ from oracles.consistency import find
 from oracles.mechanisms.protocol import Oracle
 from oracles.multi.attributes import Multi
 from oracles.query import Query
+from oracles.query.domain import NAMES
 from oracles.query.groups import record_count
 
 MESSAGE = 0.12e-6
@@ -78,11 +79,23 @@ def slower(cells: int) -> float:
 
 def record(query: Query) -> float:
     """Return the seconds for the findings of one window and its record."""
-    if query.strings is not None:
-        return RECORD + names.SEARCH_SECONDS
+    return RECORD + _FINDINGS.get(query.domains[0].kind, _estimates)(query)
 
+
+def _search(query: Query) -> float:
+    """Return the seconds of a search for names."""
+    del query
+    return names.SEARCH_SECONDS
+
+
+def _estimates(query: Query) -> float:
+    """Return the seconds for the estimates of all attributes."""
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
-    return RECORD + FIT * fits_prior + VALUE * value_count(query)
+    return FIT * fits_prior + VALUE * value_count(query)
+
+
+_FINDINGS = {NAMES: _search}
+"""The functions of the kinds of answers whose findings are no estimates."""
 
 
 def records_each(query: Query) -> int:

@@ -9,12 +9,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from aggregator.merging import blocks
+from aggregator.merging.kinds import has_blocks, kind_of
 from aggregator.merging.windows import ENCODED_BYTES, needs_store
 from aggregator.records.subject import LARGE, estimate_count, value_count
 from hubbub.definitions.versions import open_panes
 from oracles.consistency import find
 from oracles.query import Query
-from oracles.query.domain import Domain
+from oracles.query.domain import NAMES, Domain
 from oracles.query.footprint import INTEGER, stored_windows, tally_size
 
 PANE = 250
@@ -147,7 +148,7 @@ def _windows(query: Query, partitions: int) -> int:
     # Two sums belong to no kind: the panes since the newest mark, and a provisional window.
     sums = 2 * len(kinds) + 2
     windows = panes + (1 + sums) * cells * INTEGER
-    if query.strings is not None:  # its windows are not compared with earlier ones
+    if not kind_of(query).has_comparisons:
         return windows
 
     compared = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
@@ -156,20 +157,32 @@ def _windows(query: Query, partitions: int) -> int:
 
 def block_bytes(query: Query) -> int:
     """Return the most bytes of the blocks of windows with which slow changes are found."""
-    with_blocks = zip(query.domains, blocks.has_blocks(query), strict=True)
-    values = sum(domain.size for domain, has_blocks in with_blocks if has_blocks)
+    with_blocks = zip(query.domains, has_blocks(query), strict=True)
+    values = sum(domain.size for domain, is_kept in with_blocks if is_kept)
     count = sum(blocks.stored_count(query, window) for window in set(query.windows))
     return count * values * BLOCK_COUNT
 
 
 def _findings(query: Query) -> int:
-    """Return the bytes of the findings of a window, or of a search and the counts of two windows."""
-    if query.strings is not None:
-        return SEARCH + 2 * INTEGER * query.oracle.state_size
+    """Return the bytes of the findings of a window."""
+    return _FINDINGS.get(query.domains[0].kind, _estimates)(query)
+
+
+def _search(query: Query) -> int:
+    """Return the bytes of a search for names, and of the counts of two windows."""
+    return SEARCH + 2 * INTEGER * query.oracle.state_size
+
+
+def _estimates(query: Query) -> int:
+    """Return the bytes of the estimates of all attributes."""
     fits_prior = any(find(name).fits_a_prior for name in query.methods)
     vectors = FINDING + PRIOR * fits_prior + SEVERAL * any(window.kind != "tumbling" for window in query.windows)
     vectors += THRESHOLD * (query.threshold.kind != "significance") + ALL_VALUES * (query.publish is None)
     return vectors * INTEGER * estimate_count(query)
+
+
+_FINDINGS = {NAMES: _search}
+"""The functions of the kinds of answers whose findings are no estimates."""
 
 
 def board(queries: Collection[Query], retention: int, memory: int) -> int:
@@ -185,7 +198,7 @@ def _records(query: Query, retention: int) -> int:
 
 
 def _record_bytes(query: Query, domain: Domain) -> int:
-    values = domain.size if domain.parts is not None else min(domain.size, query.publish or domain.size)
+    values = min(domain.size, domain.limit(query.publish) or domain.size)
     methods = 1 + len(query.methods)
     columns = (3 + methods) * (COLUMN + INTEGER * values) + INTEGER * values
     return RECORD + columns + methods * HITTER * min(values, HITTERS)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from aggregator.merging import block_records, blocks
+from aggregator.merging import block_records
 from aggregator.merging.blocks import Block, Part
+from aggregator.merging.kinds import has_blocks
 from aggregator.merging.snapshot_records import split_state
 from aggregator.records.size import ENVELOPE
 from aggregator.tallies.keys import StateKey
@@ -47,7 +48,7 @@ def test_no_record_of_a_query_is_larger(name):
             assert len(value) + ENVELOPE <= LEAST
     counts = np.full(1 << 16, (1 << 62) - 1)
     parts = [Part(1 << 62, 1, counts[: domain.size], is_visible=True, is_complete=True) for domain in results.domains]
-    large = [part if has else None for part, has in zip(parts, blocks.has_blocks(results), strict=True)]
+    large = [part if has else None for part, has in zip(parts, has_blocks(results), strict=True)]
     assert len(block_records.encode(Block(0, tuple(large)))) + ENVELOPE // 2 <= need.tallies
     writes = changes(File({name: results}), Definitions(), (), "0" * 16).writes
     assert sum(len(key) + len(value) for key, value in writes) <= need.definitions

@@ -11,6 +11,7 @@ from scipy import stats
 
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part
+from aggregator.merging.kinds import has_blocks
 from aggregator.merging.merger import Merger
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import looks_a_day
@@ -326,7 +327,7 @@ def test_numbers_have_blocks_and_alerts():
     wait = {"low": 1.0, "high": 60_000.0, "scale": "log"}
     several = query_of(attributes={"kind": ["a", "b"], "wait": wait}, domain=None, oracle=None, windows=["10s"])
     alone = query_of(domain=wait, oracle=None, windows=["10s"])
-    assert [blocks.has_blocks(entry) for entry in (several, alone)] == [[True, True], [True]]
+    assert [has_blocks(entry) for entry in (several, alone)] == [[True, True], [True]]
     assert looks_a_day(several) == 8640 * (2 + 2 * 63 / 64)
     rng = np.random.default_rng(5)
     for query in (several, alone):

@@ -14,6 +14,7 @@ import numpy as np
 
 from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
+from aggregator.merging.kinds import has_blocks
 from aggregator.publishing.estimates import estimates
 from aggregator.records.findings import Findings, NumberFindings, WindowFindings, WithheldFindings
 from aggregator.records.subject import IMPOSSIBLE
@@ -58,7 +59,7 @@ def compare_blocks(findings: WindowFindings, block_input: BlockInput) -> BlockRe
     """Return the blocks that a final completes, and their comparisons with the blocks before them."""
     query = findings.query
     spans = block_input.spans
-    if not spans or not any(blocks.has_blocks(query)):
+    if not spans or not any(has_blocks(query)):
         return BlockResult({}, [()] * len(findings.totals))
 
     store = {place: block_records.decode(value, query) for place, value in block_input.store.items()}
@@ -85,7 +86,7 @@ def _own_parts(window: WindowFindings) -> list[Part | None]:
         own_estimates = estimates(query, window.span, whole(window.total, query.oracle.state_size))
 
     parts: list[Part | None] = []
-    for total, own_estimate, is_summed in zip(window.totals, own_estimates, blocks.has_blocks(query), strict=True):
+    for total, own_estimate, is_summed in zip(window.totals, own_estimates, has_blocks(query), strict=True):
         if not is_summed:
             parts.append(None)
             continue

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from aggregator.merging import blocks
+from aggregator.merging.kinds import has_blocks
 from aggregator.records.subject import Subject
 from oracles.query import Query
 from oracles.query.settings import Threshold, Window
@@ -82,6 +83,6 @@ def looks_a_day(query: Query) -> float:
     """Return the number of comparisons in a day. Windows are compared at each final, blocks when they are complete."""
     windows = [window for window in query.windows if window.kind != "all"]
     single = len(query.domains) * sum(DAY / window.step for window in windows)
-    attributes = sum(blocks.has_blocks(query))
+    attributes = sum(has_blocks(query))
     # Of blocks of 2, 4, ... LONGEST windows, a half, a quarter and so on of the windows completes one.
     return single + attributes * (1.0 - 1.0 / blocks.LONGEST) * sum(DAY / window.size for window in windows)

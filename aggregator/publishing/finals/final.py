@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from aggregator.merging import blocks
 from aggregator.merging.blocks import Place
+from aggregator.merging.kinds import kind_of
 from aggregator.merging.name_history import NameHistory
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.alerts.comparisons import NO_BLOCKS, BlockInput
@@ -76,4 +77,4 @@ def final_metrics(result: WindowResult) -> list[FinalMetrics]:
 
 def is_large(query: Query) -> bool:
     """Whether the estimates, or searches for names, take so long that other queries must not wait for them."""
-    return estimate_count(query) > LARGE or query.strings is not None
+    return estimate_count(query) > LARGE or kind_of(query).has_search

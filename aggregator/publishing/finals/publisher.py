@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from prometheus_client import Gauge
 
+from aggregator.merging.kinds import kind_of
 from aggregator.merging.query_state import OwedFinal, QueryState
 from aggregator.merging.windows import OpenWindow, Position
 from aggregator.process.metrics import Metrics
@@ -53,7 +54,7 @@ class FinalPublisher:
             )
             for final in finals
         ]
-        history = None if query.strings is None else batch.state.names
+        history = batch.state.names if kind_of(query).has_search else None
         return EstimateTask(query, questions, batch.state.alerts, batch.state.needed_blocks(batch.finals), history)
 
     def provisional_task(self, state: QueryState, windows: Sequence[OpenWindow]) -> EstimateTask:
