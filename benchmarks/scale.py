@@ -1,22 +1,31 @@
 """Measure what the work around the reports costs as queries grow.
 
-python -m benchmarks.scale [limit ...] [--queries 200 3000]
+python -m benchmarks.scale [limit waiting ...] [--queries 200 3000]
 
-limit   CPU of a record on a board that is full and drops an old window for each new one
+limit    CPU of a record on a board that is full and drops an old window for each new one
+waiting  memory of 20 panes of 100,000 values that wait for the last of 64 partitions, beside their sums
 
 No broker is needed.
 """
 
 import time
+import tracemalloc
 from collections.abc import Iterator
 
+import numpy as np
+
 from aggregator.board.store.store import Store
+from aggregator.merging.pane_parts import PaneParts
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
 from benchmarks.harness import arguments, selection, show, table_of
 from oracles.query import Query, parse
 from tests.boards import PANE, START, Crowd, definition_messages
 
 FILLING = 4
 """Windows of each query that fill the board."""
+PANES = 20
+PARTITIONS = 64
+CELLS = 100_000
 MEASURED = 4
 """Windows of each query whose records are measured, on a full board."""
 
@@ -76,7 +85,23 @@ def limit(counts: list[int]) -> None:
     show(table_of(("queries", "CPU of a record at the limit, ms", "ratio to the first row"), rows))
 
 
-CASES = {"limit": limit}
+def waiting(_: list[int]) -> None:
+    panes = PaneParts(CELLS)
+    draw = np.random.default_rng(1)
+    tracemalloc.start()
+    for pane in range(PANES):
+        for partition in range(PARTITIONS - 1):
+            counts = draw.integers(0, 200, CELLS).astype(np.uint8)
+            panes.put(pane, partition, view_snapshot(encode_snapshot(Snapshot(1, 0, 0, 0, counts))))
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    sums = PANES * CELLS * np.dtype(np.int64).itemsize
+    rows = [(f"{used / 1e6:.1f}", f"{sums / 1e6:.1f}", f"{used / sums:.2f}")]
+    show(table_of(("memory of waiting panes, MB", "their sums, MB", "ratio"), rows))
+
+
+CASES = {"limit": limit, "waiting": waiting}
 
 
 def main() -> None:

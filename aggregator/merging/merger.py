@@ -22,7 +22,7 @@ from aggregator.merging.watermarks import Watermarks
 from aggregator.merging.windows import ClosedWindow, OpenWindow, Position, SizedWindows, needs_store, order
 from aggregator.records.span import QUIET_PANES, Span
 from aggregator.tallies.group_cells import split
-from aggregator.tallies.snapshot import Snapshot, encode_snapshot, merge_snapshots
+from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import PublicationInterval, Versions
 from oracles.query.footprint import tally_size
 from oracles.query.settings import Window
@@ -157,13 +157,11 @@ class Merger:
             return
 
         limit = min(limit, self.closed_through)
-        for pane, parts in self._parts.take(limit - self._pane):
-            total = parts[0].snapshot
-            if len(parts) > 1:
-                total = merge_snapshots((part.snapshot for part in parts), self.cells)
-                # An unreadable part may be read later. Its total would replace it for ever.
-                if keep and self._needs_closed_panes and not any(part.is_unreadable for part in parts):
-                    self._totals.append((pane, encode_snapshot(total)))
+        for pane, waiting in self._parts.take(limit - self._pane):
+            total = waiting.total()
+            # An unreadable part may be read later. Its total would replace it for ever.
+            if keep and self._needs_closed_panes and waiting.is_merged:
+                self._totals.append((pane, encode_snapshot(total)))
             self._add(pane, total)
 
         self.marks.advance(limit // self._pane * self._pane)
