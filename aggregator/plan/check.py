@@ -2,12 +2,13 @@
 
 import argparse
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from aggregator.plan import check_text
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
-from hubbub.command.options import add_kafka, add_queries, parser_of, run, size, size_text, whole
+from aggregator.process.state_limit import StateLimit, add_max_state
+from hubbub.command.options import add_kafka, add_queries, parser_of, run, whole
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
 from hubbub.texts import up
@@ -52,28 +53,12 @@ def main(arguments: list[str]) -> int:
         if options.topic:
             sys.stdout.write("".join(f"{line}\n" for line in check_text.label("topic", *_compared(file, options))))
 
-        faults = _faults(queries, options.partitions, options.max_state)
+        faults = StateLimit(options.partitions, options.max_state).faults(queries)
+        faults += [fault for query in queries if (fault := check_text.group_refusal(query))]
         sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in faults))
         return 2 if faults else 0
 
     return run("check", work)
-
-
-MAX_STATE = 4 << 30
-"""Bytes of the tallies of a worker above which `hubbub check` fails, by default."""
-
-
-def _faults(queries: Collection[Query], partitions: int, limit: int) -> list[str]:
-    """Return why queries need too much memory or too much time. All together are only judged if each one fits."""
-    faults = []
-    for query in queries:
-        faults.append(check_text.refusal(query, partitions, limit))
-        faults.append(check_text.group_refusal(query))
-
-    # The sum of all queries adds nothing to a fault that names the query to change.
-    if not any(faults):
-        faults.append(check_text.sum_refusal(queries, partitions, limit))
-    return [fault for fault in faults if fault]
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -87,8 +72,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     clients = "number of clients of each query; prints which windows will usually show values"
     parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
 
-    limit = f"maximum memory of a worker's tallies, such as 512MiB (default: {size_text(MAX_STATE)})"
-    parser.add_argument("--max-state", type=size, default=MAX_STATE, metavar="SIZE", help=limit)
+    add_max_state(parser)
     purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
     parser.add_argument("--topic", action="store_true", help=purpose)
     add_kafka(parser, embedded=True)

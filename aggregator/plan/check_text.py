@@ -11,18 +11,17 @@ from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.kinds.values import of_optimum
 from aggregator.plan.visibility import promises
 from aggregator.process.defaults import MEMORY, RETENTION
+from aggregator.process.state_limit import worker_bytes
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from hubbub.texts import up
 from oracles.estimate import Pure
 from oracles.query import Query
 from oracles.query.domain import OTHER, Domain
-from oracles.query.footprint import MOST_BLOCK_VALUES, tally_size
+from oracles.query.footprint import INTEGER, MOST_BLOCK_VALUES, tally_size
 
 CROWDS = (10**4, 10**6, 10**8)
 """The numbers of reports for which the command prints errors."""
-INTEGER = 8
-"""Bytes of a tally's integer in memory. Stored and sent integers are often narrower."""
 ID = 100
 """Bytes of memory for the id of a frame in a worker."""
 MANY_VALUES = 300
@@ -31,11 +30,6 @@ HIGH_EPSILON = 8.0
 """Epsilon above which a warning is due."""
 WIDTH = 100
 """Columns of the output."""
-
-
-def worker_bytes(query: Query, partitions: int) -> int:
-    """Return the bytes of tallies in a worker with all partitions, if all panes are open that may be."""
-    return partitions * open_panes(query) * tally_size(query) * INTEGER
 
 
 def id_bytes(query: Query, partitions: int) -> int:
@@ -65,26 +59,6 @@ def errors(query: Query, view: Pure, n: int) -> tuple[float, float | None]:
     return view.noise(n).sigma, view.detectable(n, query.family_error, sampled=query.solution == "smp")
 
 
-def refusal(query: Query, partitions: int, limit: int) -> str | None:
-    """Return why a query needs too much memory, and what helps, or None if it fits."""
-    need = worker_bytes(query, partitions)
-    if need <= limit:
-        return None
-
-    fewer = "reduce the number of values"
-    if query.strings is not None:
-        fewer = "use fewer `cells` or a smaller `length`"
-    if query.groups is not None:
-        fewer += " or of groups"
-
-    tally = tally_size(query)
-    return (
-        f"queries.{query.name}: a worker with {partitions} partitions needs {in_bytes(need)} for {open_panes(query)} "
-        f"open panes of {tally:,} integers each ({in_bytes(tally * INTEGER)}), above --max-state {in_bytes(limit)}; "
-        f"lengthen the pane, shorten lateness or skew, {fewer}, or raise --max-state"
-    )
-
-
 def group_refusal(query: Query) -> str | None:
     """Return why a query has too many groups, and what helps, or None if their records keep pace with the panes."""
     seconds = query.pane * costs.busy(query)
@@ -94,21 +68,6 @@ def group_refusal(query: Query) -> str | None:
         f"queries.{query.name}: the records of {query.groups.count} groups and their total take about {seconds:.3g} s "
         f"for each pane of {query.pane} s; lengthen the pane or the steps of the windows, list fewer groups, or use "
         "fewer windows, values or methods"
-    )
-
-
-def sum_refusal(queries: Collection[Query], partitions: int, limit: int) -> str | None:
-    """Return why all queries of a file together need too much memory, or None if they fit."""
-    needs = {query.name: worker_bytes(query, partitions) for query in queries}
-    if sum(needs.values()) <= limit:
-        return None
-
-    # Changing the largest query saves most, so the text names it.
-    largest_query = max(needs, key=lambda name: needs[name])
-    return (
-        f"queries: a worker with {partitions} partitions needs {in_bytes(sum(needs.values()))} for the open panes of "
-        f"all {len(needs):,}, above --max-state {in_bytes(limit)}; the largest is {largest_query} with "
-        f"{in_bytes(needs[largest_query])}"
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from textwrap import wrap
 
 from aggregator.plan import fleet, outlook
-from aggregator.plan.check_text import HIGH_EPSILON, INTEGER, WIDTH
+from aggregator.plan.check_text import HIGH_EPSILON, WIDTH
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
@@ -20,6 +20,7 @@ from oracles.mechanisms import NEWEST, automatic
 from oracles.mechanisms.haar import BINS
 from oracles.query import load
 from oracles.query.domain import BINS_BY_DEFAULT
+from oracles.query.footprint import INTEGER
 from oracles.query.settings import ANSWERS
 from oracles.types import MAX_SIZE, usable_epsilon
 

@@ -7,6 +7,7 @@ import sys
 from contextlib import AsyncExitStack
 
 from aggregator.counting.checkpoint_plan import BYTES_PER_S
+from aggregator.process.state_limit import StateLimit, add_max_state
 from aggregator.process.watchdog import Watchdog
 from aggregator.topics.command import verify
 from aggregator.topics.sizes import sizes
@@ -78,6 +79,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         metavar="SIZE",
     )
     add_max_frame(parser)
+    add_max_state(parser)
     add_option(
         parser,
         "HUBBUB_UPGRADE_PATIENCE",
@@ -138,7 +140,9 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
 
         outbox = await stack.enter_async_context(Outbox(kafka))
         broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
-        registrar = Registrar(options.queries, follower)
+        # One worker may be left with all partitions.
+        limit = StateLimit(partitions, options.max_state)
+        registrar = Registrar(options.queries, follower, limit.require)
         await registrar.register(file, options.retire)
         worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
 

@@ -46,7 +46,7 @@ Write = tuple[bytes, bytes]
 
 
 class DefinitionsError(HubbubError):
-    """A query file that would end an active query, which nobody asked to retire."""
+    """A query file that would end an active query, which nobody asked to retire, or that needs too much memory."""
 
     exit_code = 2
 

@@ -7,7 +7,7 @@ the file in its log and in a metric.
 import asyncio
 import logging
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -20,7 +20,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.file_watch import stamp
 from hubbub.texts import MOST, few
 from oracles.errors import HubbubError
-from oracles.query import File, load_file
+from oracles.query import File, Query, load_file
 
 log = logging.getLogger(__name__)
 
@@ -31,13 +31,20 @@ PAUSE = 2.0
 class Registrar:
     """The query file of one worker, and whether the topic has taken it."""
 
-    def __init__(self, path: str | PathLike[str], follower: Follower) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        follower: Follower,
+        require: Callable[[Collection[Query]], None] = lambda _queries: None,
+    ) -> None:
+        """Append only definitions for which `require` raises no DefinitionsError."""
         self.behind = False
         """Whether the topic has a later revision of the file."""
         self.refused = False
         """Whether the present file cannot be used."""
         self._path = Path(path)
         self._follower = follower
+        self._require = require
         self._changed = asyncio.Event()
         self._paths: tuple[Path, ...] = (self._path,)
         self._state: object = None
@@ -50,6 +57,7 @@ class Registrar:
         """Append the changes of the file. If it would end a query, raise DefinitionsError and append nothing."""
         self._paths = file.paths
         self._state = _state(file.paths)
+        self._require(file.queries.values())
 
         result = changes(file, self._follower.definitions, retire, secrets.token_hex(8))
         self.behind = result.behind

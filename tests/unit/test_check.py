@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from aggregator.plan import check, check_text, costs, visibility
+from aggregator.process import state_limit
 from hubbub.command import options
 from oracles.estimate import quantile
 from oracles.query import load, parse
@@ -53,7 +54,7 @@ def test_open_panes_cover_lateness_and_skew(lateness, skew, pane, panes):
 
 def test_state_and_checkpoints_count_eight_bytes_an_integer():
     query = read(ONE)
-    assert check_text.worker_bytes(query, 12) == 12 * 8 * query.oracle.state_size * 8
+    assert state_limit.worker_bytes(query, 12) == 12 * 8 * query.oracle.state_size * 8
     assert check_text.checkpoint_rate(query, 12) == 12 * query.oracle.state_size * 8 / check_text.INTERVAL
 
 
@@ -364,7 +365,7 @@ def test_groups_have_their_own_cells_and_records():
     plain = read(ONE)
     query = read(ONE + PLATFORMS)
     assert costs.finals(query) == 5 * costs.finals(plain)
-    assert check_text.worker_bytes(query, 12) > 4 * check_text.worker_bytes(plain, 12)
+    assert state_limit.worker_bytes(query, 12) > 4 * state_limit.worker_bytes(plain, 12)
 
 
 @pytest.mark.parametrize(

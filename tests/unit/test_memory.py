@@ -9,6 +9,7 @@ import tomllib
 import pytest
 
 from aggregator.plan import check, check_text, memory
+from aggregator.process import state_limit
 from oracles.query import parse
 from tests.queries import make_text
 
@@ -122,7 +123,7 @@ def test_only_processes_that_are_needed_are_summed():
 def test_queries_that_fit_one_by_one_and_not_together_are_refused(tmp_path, capsys):
     file = tmp_path / "hubbub.toml"
     file.write_text(queries(*[{"domain": 60000}] * 3))
-    bytes_of_one = check_text.worker_bytes(read(file.read_text())[0], 12)
+    bytes_of_one = state_limit.worker_bytes(read(file.read_text())[0], 12)
     assert check.main([str(file), "--max-state", str(3 * bytes_of_one)]) == 0
     assert check.main([str(file), "--max-state", str(3 * bytes_of_one - 1)]) == 2
     assert "for the open panes of all 3, above --max-state" in capsys.readouterr().err

@@ -6,8 +6,9 @@ from contextlib import suppress
 import pytest
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, TopicAuthorizationFailedError
 
+from aggregator.process.state_limit import StateLimit
 from hubbub.definitions import registrar
-from hubbub.definitions.catalog import Definitions
+from hubbub.definitions.catalog import Definitions, DefinitionsError
 from hubbub.definitions.registrar import Registrar
 from hubbub.kafka.errors import KafkaUnreachable
 from oracles.query import load_file
@@ -64,3 +65,31 @@ async def follow_change(file, monkeypatch, error, enough):
     with suppress(asyncio.CancelledError):
         await running
     return mine, follower
+
+
+def large_file(folder):
+    file = folder / "hubbub.toml"
+    file.write_text(make_text("large", domain=1 << 22, budget=1e9, pane="10s", lateness="10s"))
+    return file
+
+
+def test_definitions_beyond_the_limit_of_memory_are_not_appended(tmp_path):
+    file = large_file(tmp_path)
+    follower = Follower()
+    mine = Registrar(file, follower, StateLimit(12, 1 << 30).require)
+    with pytest.raises(
+        DefinitionsError, match=r"queries.large: a worker with 12 partitions .* above --max-state 1.0 GiB"
+    ):
+        asyncio.run(mine.register(load_file(file)))
+    assert not follower.appended
+
+
+@pytest.mark.parametrize(("partitions", "warns"), [(120, True), (1, False)])
+def test_without_the_option_a_worker_only_warns(partitions, warns, tmp_path, caplog):
+    """Of the limit that it will have, and of the release that refuses."""
+    file = large_file(tmp_path)
+    follower = Follower()
+    asyncio.run(Registrar(file, follower, StateLimit(partitions).require).register(load_file(file)))
+    assert len(follower.appended) == 1
+    assert ("above --max-state 4.0 GiB" in caplog.text) == warns
+    assert ("Release 0.4.0 will refuse this" in caplog.text) == warns
