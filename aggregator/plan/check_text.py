@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
 from aggregator.counting.checkpoint_plan import INTERVAL
-from aggregator.plan import costs, memory, outlook, visibility
+from aggregator.plan import costs, memory, outlook, readers, visibility
 from aggregator.plan.kinds import names
 from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.kinds.values import of_optimum
@@ -148,6 +148,8 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield f"{query.name}  {query.digest.hex()}"
     yield from label("counts", _counts(query))
     yield from label("guarantee", *promises(query))
+    yield from label("all windows", *readers.of_all(query))
+    yield from label("few reports", *readers.of_few(query, clients))
     yield from label("report", in_bytes(query.oracle.width))
     yield from label("tally", f"{in_bytes(tally * INTEGER)}, {tally:,} integers")
 
@@ -165,7 +167,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
         yield from label("groups", *visibility.group_sentences(query, clients))
-        yield from label("one record", *visibility.crowd_sentences(query, clients))
+        yield from label("one record", *readers.of_one(query, clients))
 
     everybody = outlook.audiences(query, 1 if clients is None else clients)
     for subject in everybody:

@@ -8,11 +8,8 @@ import numpy as np
 
 from aggregator.merging.marks import Marks, QueryMarks
 from aggregator.plan import rounds
-from aggregator.records.crowd_privacy import CrowdPrivacy, crowd_privacy
-from aggregator.records.span import Span
-from aggregator.records.subject import subjects
 from hubbub.definitions.versions import Versions
-from hubbub.texts import few, up
+from hubbub.texts import few, odds, up
 from oracles.discover.cell_hash import MAP_SLOTS
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
@@ -21,8 +18,6 @@ from oracles.query.settings import Window
 
 MOST_PANES = 50_000
 """Most panes of the simulation that looks for marks. Longer windows are left out."""
-MOST_REPORTS = 10**8
-"""Most reports of a record whose guarantee is computed. It holds for larger ones too, which would take minutes."""
 _DAY = 86_400
 _REPORT = {
     None: "One report is {epsilon}-LDP: no report is more than exp({epsilon}) = {ratio} times as likely with one "
@@ -43,9 +38,9 @@ _REPEATS = {
     "exp({exponent}), with m <= K the number of classes that it had: {charge}-LDP. For hashed answers classes are not "
     "values: a visible change can exclude a pair of values for certain.",
     "table": "Answers for life: {span} a client answers by one secret table, and is never silent. All its reports "
-    "together change the odds between two courses of answers that changed at the same times by at most exp({charge}), "
-    "one report by at most exp({epsilon}). That an answer changed, and when, is not hidden. Whoever learns one of its "
-    "answers by other means learns up to exp({second}) about another.",
+    "together change the odds between two courses of answers that changed at the same times by at most exp({charge}) = "
+    "{odds}, one report by at most exp({epsilon}) = {ratio}. That an answer changed, and when, is not hidden. Whoever "
+    "learns one of its answers by other means learns up to exp({second}) about another.",
     "once": "Answers once: {span} a client repeats its first report. All its reports together are {charge}-LDP for any "
     "two histories. They do not follow changes.",
     "fresh": "Answers are fresh: each one is {charge}-LDP, and they add up: {span} a client is silent after {charges}, "
@@ -102,7 +97,7 @@ def sentences(query: Query, clients: int) -> Iterator[str]:
     """Yield sentences about the windows that show values."""
     shares = shown_shares(query, clients)
     n = reports_per_second(query, clients) * query.pane
-    parts = [f"{_name(window)} {100 * shares[window]:.0f}%" for window in query.windows if window in shares]
+    parts = [f"{window_name(window)} {100 * shares[window]:.0f}%" for window in query.windows if window in shares]
     yield (
         f"With {clients:,} clients a pane of {query.pane} s has about {n:,.0f} reports. "
         f"Windows that show values: {', '.join(parts)}."
@@ -135,7 +130,7 @@ def group_sentences(query: Query, clients: int) -> Iterator[str]:
         small_groups = {value: share for value, share in parts_of_people if share and n * share < query.crowd}
         people = sum(small_groups.values())
         names = f" ({few(list(small_groups))})" if small_groups else ""
-        parts.append(f"{_name(window)} {100 * people:.3g}%{names}")
+        parts.append(f"{window_name(window)} {100 * people:.3g}%{names}")
 
     if not parts:
         return
@@ -145,49 +140,18 @@ def group_sentences(query: Query, clients: int) -> Iterator[str]:
     )
 
 
-def crowd_guarantees(query: Query, clients: int) -> dict[Window, CrowdPrivacy]:
-    """Return what a client reveals by one record of a window of each kind, for the kinds that touch only one period.
-
-    Of several attributes, the one with the weakest guarantee counts.
-    """
-    # `all` has size 0, hence no reports here: it touches more than one period.
-    guarantees = {}
-    names = [subject.name for subject in subjects(query)]
-    for window in query.windows:
-        n = min(int(reports_per_second(query, clients) * window.size), MOST_REPORTS)
-        of_names = [crowd_privacy(query, name, Span(window, 0, window.size), n) for name in names if n]
-        bounds = [bound for bound in of_names if bound is not None]
-        if bounds:
-            guarantees[window] = max(bounds, key=lambda bound: bound.epsilon)
-    return guarantees
-
-
-def crowd_sentences(query: Query, clients: int) -> Iterator[str]:
-    """Yield sentences about what a client reveals to somebody who sees one record, and nothing else."""
-    guarantees = crowd_guarantees(query, clients)
-    if not guarantees:
-        yield "No record hides a client in its crowd: a client may be in each window twice, or windows are too small."
-        return
-
-    parts = [f"{_name(window)} {up(bound.epsilon)}" for window, bound in guarantees.items()]
-    delta = max(bound.delta for bound in guarantees.values())
-    yield (
-        f"A client's epsilon to somebody who sees this one record, and nothing else: {', '.join(parts)} "
-        f"(delta {delta:.2g}, if half of the reports are honest and unknown). Every further window of the round adds "
-        "to it."
-    )
-
-
 def small_steps(query: Query, clients: int) -> Iterator[str]:
     """Yield a warning for each kind of window whose steps usually hold fewer reports than `crowd`."""
     for window in query.windows:
         n = reports_per_second(query, clients) * window.step * smallest_part(query)
         if window.step and n < query.crowd and query.crowd > 1:
             reports = "reports" if query.strings is None else "reports of each map"
-            yield f"a step of window {_name(window)} holds about {n:,.0f} {reports}, fewer than crowd = {query.crowd}"
+            name = window_name(window)
+            yield f"a step of window {name} holds about {n:,.0f} {reports}, fewer than crowd = {query.crowd}"
 
 
-def _name(window: Window) -> str:
+def window_name(window: Window) -> str:
+    """Return a kind of window in words."""
     if window.kind == "all":
         return "all"
     return f"{window.size}s" if window.kind == "tumbling" else f"{window.size}s/{window.step}s"
@@ -209,6 +173,8 @@ def promises(query: Query) -> Iterator[str]:
         second=up(_second(query)),
         exponent=f"m {up(charge.epsilon)}",
         charge=up(query.record_charge),
+        odds=odds(query.record_charge),
+        ratio=odds(query.epsilon),
         charges=f"{query.charges:,} answer{'' if query.charges == 1 else 's'}",
         # A product of floats could round below the true sum, and the promise would be too small.
         total=up(query.charges * Decimal(repr(epsilon))),

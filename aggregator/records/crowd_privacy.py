@@ -27,13 +27,23 @@ def crowd_privacy(query: Query, attribute: str | None, span: Span, n: int) -> Cr
     # A person in two periods has two reports, and the guarantee is of one.
     if periods > 1 or is_unclear or people < 1:
         return None
-    epsilon, delta = crowd_epsilon(query.record_epsilon, people, _overlap(query, attribute))
-    return CrowdPrivacy(epsilon=epsilon, delta=delta, honest=people)
+    return _hidden_among(query, attribute, people)
+
+
+def stretch_privacy(query: Query, attribute: str | None) -> CrowdPrivacy | None:
+    """Return the guarantee of one fresh answer for all windows together: a stretch has at least `crowd` reports."""
+    people = honest(query.crowd)
+    return None if people < 1 else _hidden_among(query, attribute, people)
 
 
 def of_record(window: WindowFindings, attribute: str | None, n: int) -> CrowdPrivacy | None:
     """Return the guarantee of a record about an attribute. A provisional one has none, since more of them follow."""
     return crowd_privacy(window.query, attribute, window.span, n) if window.through is None else None
+
+
+def _hidden_among(query: Query, attribute: str | None, people: int) -> CrowdPrivacy:
+    epsilon, delta = crowd_epsilon(query.record_epsilon, people, _overlap(query, attribute))
+    return CrowdPrivacy(epsilon=epsilon, delta=delta, honest=people)
 
 
 def _overlap(query: Query, attribute: str | None) -> float | None:

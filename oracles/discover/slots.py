@@ -46,6 +46,10 @@ class Slots(Smp):
         part = MAP_SLOTS / self.strings.slots
         return tuple(RowDraw(draw.rows, draw.share * part) for draw in self.cell_oracle.row_draws) * MAPS
 
+    def row_draws_of(self, place: int) -> tuple[RowDraw, ...]:
+        del place
+        return self.row_draws
+
     def choose(self, draw: Source, count: int) -> Ints:
         """Return the level of each client, or the number of levels plus its map."""
         return self.strings.part(draw.below(self.strings.slots, count))

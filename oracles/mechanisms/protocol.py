@@ -38,6 +38,11 @@ class Mechanism(ABC):
         """The rows whose sums follow from the shares of all values. By default none."""
         return ()
 
+    def row_draws_of(self, place: int) -> tuple[RowDraw, ...]:
+        """Return the rows of one record of a window. By default the window has one record."""
+        del place
+        return self.row_draws
+
     @abstractmethod
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         """Return a report for each value: uint8 of shape (n, width).

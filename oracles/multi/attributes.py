@@ -67,6 +67,9 @@ class Multi(Mechanism):
         """The rows of all attributes, each of which has all reports."""
         return tuple(chain.from_iterable(encoder.row_draws for encoder in self.encoders))
 
+    def row_draws_of(self, place: int) -> tuple[RowDraw, ...]:
+        return self.encoders[place].row_draws
+
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         """Return a report for each record. `values` has shape (n, attributes), without the pairs."""
         array = np.asarray(values)

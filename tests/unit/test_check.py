@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_text, costs, visibility
+from aggregator.plan import check, check_text, costs, readers
 from aggregator.process import state_limit
 from hubbub.command import options
 from oracles.estimate import quantile
@@ -307,7 +307,8 @@ def test_clients_say_what_one_record_reveals():
     text = " ".join(" ".join(lines).split())
     assert "one record A client's epsilon to somebody who sees this one record, and nothing else: " in text
     assert "nothing else: 60s 0.0531 (delta 1e-06, " in text
-    assert "Every further window of the round adds to it." in text
+    assert "All windows of a round together: epsilon 3, odds of at most 20.1." in text.partition("one record")[0]
+    assert "Whoever sees two windows learns the report of a person who changed, came or went." in text
     (place,) = (position for position, line in enumerate(lines) if line.startswith("  one record"))
     assert not any("guarantee" in line for line in lines[place - 1 : place + 4])
     assert "one record" not in " ".join(check_text.lines(query, 1))
@@ -392,7 +393,7 @@ def test_people_in_groups_below_the_crowd_are_counted(more, clients, text):
 def test_the_guarantee_of_a_huge_crowd_is_that_of_a_large_one_and_takes_no_longer(monkeypatch):
     query = make_query(domain=8, pane="1d", windows=["1d"], name="page")
     sizes = []
-    monkeypatch.setattr(visibility, "crowd_privacy", lambda *arguments: sizes.append(arguments[-1]))
-    visibility.crowd_guarantees(query, 10**6)
-    visibility.crowd_guarantees(query, 10**12)
-    assert sizes == [10**6, visibility.MOST_REPORTS]
+    monkeypatch.setattr(readers, "crowd_privacy", lambda *arguments: sizes.append(arguments[-1]))
+    readers.guarantees(query, 10**6)
+    readers.guarantees(query, 10**12)
+    assert sizes == [10**6, readers.MOST_REPORTS]

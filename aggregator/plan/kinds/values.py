@@ -14,7 +14,7 @@ import numpy as np
 
 from aggregator.plan.kinds.audience import Audience
 from aggregator.records.needed_people import people
-from hubbub.texts import percent, up
+from hubbub.texts import odds, percent
 from oracles.errors import ParameterError
 from oracles.estimate import Pure
 from oracles.mechanisms import EACH, NEWEST, automatic, fitted
@@ -235,14 +235,14 @@ def table(subject: Audience) -> Iterator[tuple[str, ...]]:
 
     choices = ways(subject.query, encoder)
     own_distance = own(subject.query, choices).distance
-    yield f"to see {percent(share)}", "people", "one report", "a lifetime", ""
+    yield f"to see {percent(share)}", "people", "odds of a report", "odds of a life", ""
     for way in [*choices, Way("best report", 1.0, encoder.epsilon, encoder.epsilon, "the smallest possible error")]:
         need = subject.clients * way.distance / own_distance
         yield (
             way.name,
             f"{float(f'{need:.3g}'):,.0f}",
-            f"{way.report:.4g}",
-            up(way.lifetime),
+            odds(way.report),
+            odds(way.lifetime),
             way.note,
         )
 
