@@ -13,7 +13,7 @@ from tests.brokers import Unavailable, jars, skip
 from tests.deploy.compose import COMPOSE, DEPLOY, ROOT
 from tests.deploy.observers import tool
 from tests.deploy.stack import runbook
-from tests.deploy.stack.container import seconds
+from tests.deploy.stack.container import Container, Plan, seconds
 from tests.deploy.stack.daemon import Daemon
 from tests.deploy.stack.drills import DRILLS, GATEWAY, for_gateway
 from tests.deploy.stack.engine import Project, Refusal
@@ -42,6 +42,46 @@ def test_the_stack_is_calm_and_raises_and_ends_the_alert_for_its_last_worker():
     assert process.returncode == 0, process.stdout + process.stderr
     rows = [line.strip("| ").split(" | ") for line in process.stdout.splitlines() if line.startswith("| ")]
     assert [(row[0], row[-1]) for row in rows[1:]] == [("calm, 60 s", "passed"), ("last-worker", "passed")]
+
+
+HIDDEN = """\
+import sys
+from pathlib import Path
+from tests.deploy.stack.container import Container, Mount, Plan
+from tests.deploy.stack.images import ROOT, hubbub
+from tests.deploy.stack.network import Network
+folder = Path(sys.argv[1])
+__import__("subprocess").run(("mount", "-t", "tmpfs", "tmpfs", folder), check=True)
+mounts = [Mount(str(ROOT.resolve().parent), None, "size=1m,mode=1777")]
+plan = Plan("one-1", "one", hubbub(), [], {}, mounts)
+container = Container(plan, folder / "containers", Network(lambda name, client: []), None)
+place = container.root / ROOT.resolve().relative_to("/")
+print((place / "Makefile").is_file(), Path(f"{container.root}{sys.executable}").exists())
+"""
+"""A container with a tmpfs at the folder that the checkout lies in, for example /tmp."""
+
+
+def test_a_tmpfs_of_a_service_does_not_hide_the_checkout(tmp_path):
+    namespaces = ("unshare", "--net", "--mount", "--pid", "--fork")
+    if subprocess.run((*namespaces, "true"), check=False, capture_output=True).returncode:
+        skip(RuntimeError("this machine allows no namespaces, which the stack needs"))
+    command = [*namespaces, sys.executable, "-c", HIDDEN, str(tmp_path)]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.stdout == "True True\n", process.stderr
+
+
+def test_a_service_that_fails_shows_its_own_last_lines(tmp_path):
+    failed = project(tmp_path)
+    container = Container.__new__(Container)
+    container.plan = Plan(f"{failed.name}-topics-1", "topics", hubbub(), [], {}, [])
+    container.state, container.code = "exited", 3
+    container.lines = [(0.0, f"line {number}") for number in range(30)]
+    failed.containers[container.plan.name] = container
+    with pytest.raises(Refusal) as refusal:
+        failed._wait("topics", "service_completed_successfully")
+    head, *lines = str(refusal.value).splitlines()
+    assert head == 'service "topics" didn\'t complete successfully: exit 3'
+    assert lines == [f"{failed.name}-topics-1: line {number}" for number in range(20, 30)]
 
 
 def project(tmp_path):

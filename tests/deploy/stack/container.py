@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.deploy.stack.images import Image
+from tests.deploy.stack.images import Image, machine_folders
 from tests.deploy.stack.network import Network
 from tests.deploy.stack.runners import Runner
 
@@ -89,6 +89,9 @@ class Container:
             else:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.touch()
+        # The root of this machine does not hold folders of its other file systems.
+        for folder in machine_folders():
+            (layer / folder.relative_to("/")).mkdir(parents=True, exist_ok=True)
         options = f"lowerdir={layer}:/"
         if self.plan.writable:
             for name in ("upper", "work"):
@@ -104,6 +107,15 @@ class Container:
                 run("mount", "-t", "tmpfs", "-o", mount.options, "tmpfs", target)
             else:
                 run("mount", "--bind", "-o", mount.options, str(mount.source), target)
+        for folder in machine_folders():
+            self._show(folder)
+
+    def _show(self, folder: Path) -> None:
+        """Mount a folder of this machine at its own path if another file system hides it."""
+        place = self.root / folder.relative_to("/")
+        if not place.is_dir() or not any(place.iterdir()):
+            place.mkdir(parents=True, exist_ok=True)
+            run("mount", "--bind", "-o", "ro", str(folder), str(place))
 
     def start(self) -> None:
         """Start the command, and keep it running as the restart policy says."""
@@ -192,6 +204,10 @@ class Container:
                 os.killpg(process.pid, signal.SIGKILL)  # the command in the container too
                 raise
         return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
+
+    def last_lines(self, number: int = 10) -> str:
+        """Return the newest lines of the log, each with the name of the container."""
+        return "".join(f"\n{self.plan.name}: {line}" for _, line in self.lines[-number:])
 
     def signal(self, number: int) -> None:
         """Send a signal to the container's first process."""

@@ -193,13 +193,16 @@ class Project:
             if condition == "service_completed_successfully" and all(container.state == "exited" for container in ones):
                 if all(container.code == 0 for container in ones):
                     return
-                raise Refusal(f'service "{service}" didn\'t complete successfully: exit {ones[0].code}')
+                failed = next(container for container in ones if container.code)
+                refusal = f'service "{service}" didn\'t complete successfully: exit {failed.code}'
+                raise Refusal(refusal + failed.last_lines())
             if condition == "service_healthy" and ones and all(container.health == "healthy" for container in ones):
                 return
             if condition == "service_started":
                 return
             time.sleep(0.1)
-        raise Refusal(f"dependency failed to start: {service} is not {condition}")
+        lines = "".join(container.last_lines() for container in self.replicas(service))
+        raise Refusal(f"dependency failed to start: {service} is not {condition}{lines}")
 
     def close(self) -> None:
         """Remove every container, by force."""

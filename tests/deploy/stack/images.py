@@ -1,6 +1,9 @@
 """The table of what this stack has in place of images. The paths in a container are those of its image.
 
-Every container sees the file system of this machine, read-only, under the files of its image. Files of compose.yaml
+Every container sees the file system of this machine, read-only, under the files of its image. A tmpfs of compose.yaml
+hides a checkout that lies below it, so the folders of this machine's programs are mounted above it.
+
+Files of compose.yaml
 (configurations, rules, secrets, volumes) are mounted where compose.yaml says. Its limits on processors, memory and
 processes hold with runc only.
 """
@@ -54,6 +57,12 @@ class Image:
             else:
                 path.write_text(content)
                 path.chmod(0o755)
+
+
+def machine_folders() -> list[Path]:
+    """Return the folders of this machine with the programs that containers run: the checkout and its Python."""
+    paths = {path.resolve() for path in (ROOT, Path(sys.prefix), Path(sys.base_prefix))}
+    return [path for path in sorted(paths) if not any(other in path.parents for other in paths)]
 
 
 def image(name: str) -> Image:
