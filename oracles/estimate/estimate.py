@@ -6,15 +6,16 @@ oracle and for each of several attributes, because they need no more. Errors cou
 shares all `n`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from oracles.errors import ParameterError
+from oracles.errors import ParameterError, extra
 from oracles.estimate import intervals, listing
 from oracles.estimate.covariance import Covariance, Noise, quantile
 from oracles.estimate.pure import DENSE, Pure
@@ -53,9 +54,33 @@ class Estimate:
     def __repr__(self) -> str:
         return listing.text(self)
 
-    def __getitem__(self, value: int | str) -> listing.Row:
-        """Return the share of one value, with its error and its 95% interval."""
-        return listing.rows(self, self._positions([value]))[0]
+    def _repr_html_(self) -> str:
+        return listing.html(self)
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    def __iter__(self) -> Iterator[listing.Row]:
+        """Iterate over the rows of all values, in the order of the domain."""
+        return iter(self[:])
+
+    def __contains__(self, value: object) -> bool:
+        return listing.holds(self.labels, value, len(self))
+
+    @overload
+    def __getitem__(self, value: int | str) -> listing.Row: ...
+
+    @overload
+    def __getitem__(self, value: slice | list[Any] | Ints) -> list[listing.Row]: ...
+
+    def __getitem__(self, value: int | str | slice | list[Any] | Ints) -> listing.Row | list[listing.Row]:
+        """Return the share of one value, with its error and its 95% interval.
+
+        A list of values or a slice returns a list of such rows, in the order given.
+        """
+        if isinstance(value, int | str | np.integer):
+            return listing.rows(self, self._positions([value]))[0]
+        return listing.rows(self, listing.chosen(self.labels, value, len(self)))
 
     def labelled(self, labels: Sequence[str] | None) -> "Estimate":
         """Return a copy with names for the values. Every method then accepts a name instead of a position."""
@@ -71,6 +96,14 @@ class Estimate:
     def to_frame(self) -> "DataFrame":
         """Return all values as a polars table (the extra `read`)."""
         return listing.frame(self)
+
+    def to_pandas(self) -> Any:
+        """Return all values as a pandas table (the extra `pandas`)."""
+        # Polars needs both, and its own message does not name the extra.
+        with extra("pandas"):
+            for package in ("polars", "pandas", "pyarrow"):
+                import_module(package)
+        return self.to_frame().to_pandas()
 
     def plot(self, k: int = 20, axes: Any = None) -> Any:
         """Draw bars of the k largest shares with their intervals (the extra `plot`). Return the matplotlib axes."""

@@ -1,6 +1,7 @@
 """Estimates for people: rows of values by name, text, a table, a chart."""
 
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -91,7 +92,22 @@ def highest(estimate: Listed, k: int) -> Ints:
     return order
 
 
+def chosen(labels: tuple[str, ...] | None, values: "slice | Sequence[int | str] | ArrayLike", size: int) -> Ints:
+    """Return the positions of a slice of the values, or of a list of them."""
+    return np.arange(size)[values] if isinstance(values, slice) else positions(labels, values, size)
+
+
+def holds(labels: tuple[str, ...] | None, value: object, size: int) -> bool:
+    """Whether a value is the name of one of the values, or its position."""
+    if isinstance(value, int | np.integer):
+        return bool(0 <= value < size)
+    return labels is not None and value in labels
+
+
 def rows(estimate: Listed, positions: Ints, level: float = LEVEL) -> list[Row]:
+    # Without reports all numbers would be NaN, which looks like an answer.
+    if len(positions) and not estimate.n:
+        raise ReportError("the tally has no reports, so no share is known; add reports first")
     columns = (estimate.shares[positions], estimate.stderr[positions], *estimate.intervals_at(positions, level))
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     return [
@@ -112,7 +128,7 @@ def text(estimate: Listed) -> str:
     stderr = estimate.stderr
     head = f"Estimate of {size:,} values from {estimate.n:,} reports"
     if not estimate.n:
-        return head
+        return f"{head}: no share is known"
 
     listed = highest(estimate, _LIST_LENGTH).tolist()
     width = max(len(str(_name(estimate, position))) for position in listed)
@@ -125,14 +141,20 @@ def text(estimate: Listed) -> str:
     return "\n".join(lines)
 
 
+def html(estimate: Listed) -> str:
+    """Return the text as HTML, for notebooks. Names may come from anybody, so they are escaped."""
+    return f"<pre>{escape(text(estimate))}</pre>"
+
+
 def frame(estimate: Listed) -> "DataFrame":
-    """Return a polars table with one row for each value, in the order of the domain."""
+    """Return a polars table with one row for each value, in the order of the domain. Unknown numbers are null."""
     with extra("read"):
         import polars as pl
 
     size = len(estimate.shares)
     columns = {"share": estimate.shares, "stderr": estimate.stderr, "low": estimate.low, "high": estimate.high}
-    return pl.DataFrame({"value": [_name(estimate, position) for position in range(size)], **columns})
+    names = [_name(estimate, position) for position in range(size)]
+    return pl.DataFrame({"value": names, **columns}, nan_to_null=True)
 
 
 def plot(estimate: Listed, k: int, axes: Any = None) -> Any:

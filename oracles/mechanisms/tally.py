@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
-from oracles.errors import ReportError
-from oracles.estimate import Estimate
+from oracles.errors import ParameterError, ReportError
+from oracles.estimate import Estimate, listing
 from oracles.types import Ints, Reports
 
 
@@ -18,6 +18,9 @@ class Counter(Protocol):
 
 class ValueEstimator(Counter, Protocol):
     """An oracle of one value."""
+
+    @property
+    def size(self) -> int: ...
 
     def estimate(self, state: Ints, n: int, n_independent: int | None = None) -> Estimate: ...
 
@@ -92,7 +95,7 @@ class ValueTally(Accumulator[_Value]):
 
     def __init__(self, oracle: _Value, labels: Sequence[str] | None = None) -> None:
         super().__init__(oracle)
-        self.labels = labels
+        self.labels = listing.names(labels, oracle.size)
 
     def _empty(self) -> Self:
         return type(self)(self.oracle, self.labels)
@@ -107,7 +110,10 @@ class RecordTally(Accumulator[_Record]):
 
     def __init__(self, oracle: _Record, labels: Sequence[Sequence[str] | None] | None = None) -> None:
         super().__init__(oracle)
-        self.labels = [None] * len(oracle.sizes) if labels is None else labels
+        lists = [None] * len(oracle.sizes) if labels is None else labels
+        if len(lists) != len(oracle.sizes):
+            raise ParameterError(f"labels need a list for each of {len(oracle.sizes)} attributes, got {len(lists)}")
+        self.labels = [listing.names(names, size) for names, size in zip(lists, oracle.sizes, strict=True)]
 
     def _empty(self) -> Self:
         return type(self)(self.oracle, self.labels)

@@ -106,7 +106,53 @@ def test_its_text_has_the_largest_shares_with_their_errors():
     assert lines[0] == "Estimate of 8 values from 40,000 reports, share ± standard error:"
     assert lines[1].startswith("  h   5")
     assert lines[-1] == "  and 3 more"
-    assert repr(oracle("grr", epsilon=1.0, size=4).tally().estimate()) == "Estimate of 4 values from 0 reports"
+    assert repr(oracle("grr", epsilon=1.0, size=4).tally().estimate()) == (
+        "Estimate of 4 values from 0 reports: no share is known"
+    )
+
+
+def test_a_list_or_a_slice_of_values_gives_a_list_of_rows():
+    estimate = counted().estimate()
+    assert [row.value for row in estimate[["h", "a"]]] == ["h", "a"]
+    assert estimate[["h"]] == estimate[[7]] == estimate[np.array([7])] == estimate[-1:] == [estimate["h"]]
+    assert estimate[:2] == [estimate["a"], estimate["b"]]
+    assert estimate[2:2] == []
+    assert len(estimate) == len(list(estimate)) == 8
+    assert list(estimate) == estimate[NAMES]
+    assert ["a" in estimate, "z" in estimate, 7 in estimate, 8 in estimate] == [True, False, True, False]
+    with pytest.raises(ReportError, match="value 'z' is not one of"):
+        estimate[["a", "z"]]
+
+
+def test_an_empty_tally_says_so():
+    tally = oracle("grr", epsilon=1.0, size=8).tally(NAMES)
+    estimate = tally.estimate()
+    for ask in (lambda: estimate["a"], estimate.top, lambda: list(estimate), estimate.plot):
+        with pytest.raises(ReportError, match="the tally has no reports, so no share is known; add reports first"):
+            ask()
+    assert estimate.to_frame()["share"].null_count() == 8
+
+
+def test_wrong_labels_are_refused_when_they_are_given():
+    with pytest.raises(ParameterError, match="labels must be 8 different names"):
+        oracle("grr", epsilon=1.0, size=8).tally(NAMES[:3])
+    both = multi("smp", epsilon=1.0, sizes=[8, 3])
+    for labels, message in (([NAMES], "a list for each of 2 attributes, got 1"), ([None, NAMES], "3 different names")):
+        with pytest.raises(ParameterError, match=message):
+            both.tally(labels)
+
+
+def test_a_notebook_shows_the_text_and_no_code_of_a_stranger():
+    text = counted(["<script>", *NAMES[1:7], "<b>"]).estimate()._repr_html_()
+    assert text.startswith("<pre>Estimate of 8 values from 40,000 reports")
+    assert "&lt;b&gt;" in text
+    assert "<b>" not in text
+
+
+def test_a_table_of_pandas_has_the_same_rows():
+    pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    assert counted().estimate().to_pandas()["value"].tolist() == NAMES
 
 
 def test_a_table_has_a_row_a_value():
