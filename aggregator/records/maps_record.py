@@ -3,7 +3,7 @@
 import base64
 import binascii
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self, get_args
 
@@ -135,6 +135,16 @@ def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
             answer = maps.ask(text, record.values)
             rows[name] = answer.share, answer.stderr, answer.low, answer.high, LEVEL
 
+    return _with_rows(record, rows)
+
+
+def record_without_maps(record: Record, texts: Sequence[str]) -> Record:
+    """Return the record with these texts and no share of them, because its maps are lost."""
+    return _with_rows(record, dict.fromkeys(texts, (float("nan"),) * 5))
+
+
+def _with_rows(record: Record, rows: Mapping[str, tuple[float, ...]]) -> Record:
+    """Return the record with these rows of share, stderr, low, high and level in place of its own."""
     # Without texts the array has no rows, and only the shape of five columns lets it be unpacked.
     share, stderr, low, high, level = np.array(list(rows.values()), np.float64).reshape(-1, 5).T
     return replace(

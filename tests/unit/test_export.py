@@ -1,13 +1,15 @@
 """`hubbub export` reads times and refuses wrong options."""
 
+from datetime import UTC, datetime
 from itertools import chain
 
+import polars as pl
 import pytest
 
 from aggregator.reading.export import command, reader
 from aggregator.reading.export.command import main
 from aggregator.reading.export.finals import answers, gaps, no_group
-from aggregator.reading.export.table import column_lists, columns, record_filter, rows
+from aggregator.reading.export.table import COLUMNS, column_lists, record_filter, rows
 from aggregator.records.decoder import decode
 from hubbub.moments import unix_seconds
 from oracles.errors import ParameterError
@@ -40,7 +42,7 @@ def test_a_row_has_the_range_of_its_rank_and_what_the_record_reveals():
     assert [row["last_rank"] for row in table] == [ranks.get(row["value"], [None, None])[1] for row in table]
     assert table[0]["first_rank"] == 1
     assert {row["central"] for row in table} == {record.central.epsilon}
-    assert columns([record]).keys() == table[0].keys()
+    assert COLUMNS.keys() > table[0].keys()
 
 
 def test_times_have_several_forms(capsys):
@@ -79,7 +81,6 @@ def test_numbers_have_a_row_for_each_quantile_mean_and_range():
     keys = ("unbiased", "stderr", "low", "high")
     assert [by_name["slow"][key] for key in keys] == [slow[key] for key in ("share", "stderr", "low", "high")]
     assert [line["value"] for line in last_rows] == [None]
-    assert columns(records)["number"] is float
     table = column_lists(records)
     assert table["number"][-1] is None
     assert len({len(column) for column in table.values()}) == 1
@@ -118,7 +119,7 @@ def test_rows_are_those_of_the_total_or_of_one_group():
 
 
 def test_a_weighted_total_has_columns_of_its_own():
-    """Only the total of a query with weights has them, so the tables of other queries stay the same."""
+    """Only the total of a query with weights has numbers there."""
     names = ("by_weight", "by_weight_low", "by_weight_high")
     records = [decode(value) for _, _, value in GroupCrowd(SCREENS).next()]
     for record in records:
@@ -126,18 +127,30 @@ def test_a_weighted_total_has_columns_of_its_own():
         lines = rows(record)
         if total is None:
             assert record.group is not None
-            assert not {*names} & {*columns([record])}
             assert [[line.get(name) for name in names] for line in lines] == [[None] * 3] * len(lines)
         else:
             columns_of_total = zip(total["shares"]["unbiased"], total["low"], total["high"], strict=True)
             assert [tuple(line[name] for name in names) for line in lines] == [*columns_of_total]
-            assert tuple(columns([record]))[-3:] == names
-            assert columns([record]).keys() == lines[0].keys()
     assert sum(record.group is None for record in records) == 1
     frame = reader.table(records)
     assert frame["by_weight"].null_count() == sum(len(rows(record)) for record in records if record.group is not None)
-    plain = [decode(value) for topic, _, value in Crowd(HOMEPAGE, clients=2_000).next() if topic == "estimates"]
-    assert not {*names} & {*columns(plain)}
+
+
+def test_tables_of_all_kinds_of_queries_have_the_same_columns_and_types():
+    crowds = [Crowd(HOMEPAGE, clients=2_000), GroupCrowd(SCREENS), NumberCrowd(LOAD_TIME), StringCrowd(START)]
+    tables = [reader.table([])]
+    for crowd in crowds:
+        messages = [message for message in crowd.next() if message[0] == "estimates" and message[1][-2:] != b"|m"]
+        tables.append(reader.table([decode(value) for _, _, value in messages]))
+    for table in tables:
+        assert table.schema == tables[0].schema
+    assert pl.concat(tables).height == sum(table.height for table in tables)
+    assert tables[1]["end"][0] == datetime.fromtimestamp(START + PANE, UTC)
+
+
+def test_an_unknown_kind_of_window_is_an_error_before_kafka_is_asked():
+    with pytest.raises(ParameterError, match="there is no kind of window 'tumbing'; did you mean 'tumbling'"):
+        reader.read("127.0.0.1:1", "homepage", kind="tumbing")
 
 
 def test_two_windows_or_two_groups_are_compared_but_not_one_with_itself():
@@ -165,7 +178,7 @@ def test_asking_a_query_that_lists_its_values_is_an_error():
         answers({HOMEPAGE.digest: HOMEPAGE}, {key: record}, {}, ["oom"])
 
 
-def test_finals_that_cannot_tell_of_a_string_are_left_out_with_a_sentence(caplog):
+def test_finals_that_cannot_tell_of_a_string_keep_a_row_with_the_reason(caplog):
     messages = [message for message in StringCrowd(START).next() if message[0] == "estimates"]
     records = [decode(value) for _, key, value in messages if not key.endswith(b"|m")]
     keys = [(record.span.window, record.span.end) for record in records]
@@ -173,10 +186,14 @@ def test_finals_that_cannot_tell_of_a_string_are_left_out_with_a_sentence(caplog
     matches = dict(zip(keys, records, strict=True))
     queries = {CRASHES.digest: CRASHES}
     result = answers(queries, matches, {keys[0]: whole_message}, ["oom"])
-    assert [*result] == keys[:1]
-    assert "finals without rows, because their maps are not in the topic of estimates: 1 of 2" in caplog.text
+    assert [*result] == keys
+    shown, lost = (rows(result[key]) for key in keys)
+    assert [row["reason"] for row in shown] == [None]
+    assert [(row["value"], row["unbiased"], row["level"]) for row in lost] == [("oom", None, None)]
+    assert lost[0]["reason"] == "the maps of this window are missing or unreadable"
+    assert "finals without shares, because their maps are not in the topic of estimates: 1 of 2" in caplog.text
     answers(queries, matches, {keys[0]: whole_message, keys[1]: b"{}"}, ["oom"])
-    assert "finals without rows, because their maps cannot be read: 1 of 2" in caplog.text
+    assert "finals without shares, because their maps cannot be read: 1 of 2" in caplog.text
     answers({}, matches, {keys[0]: whole_message}, ["oom"])
     assert "because their definition is not in the topic of queries: 2 of 2" in caplog.text
     caplog.clear()
@@ -187,7 +204,7 @@ def test_finals_that_cannot_tell_of_a_string_are_left_out_with_a_sentence(caplog
 def test_a_message_about_an_unknown_group_names_the_groups():
     groups = {"web", "ios"}
     assert no_group("screens", ["ios"], groups) == no_group("screens", [], groups) == ""
-    assert no_group("screens", ["ios", "mac"], groups).endswith("of the group 'mac'; they are of the groups ios, web")
+    assert no_group("screens", ["ios", "mac"], groups).endswith("of the group 'mac'; choose from ios, web")
     assert no_group("homepage", ["ios"], set()).endswith("of the group 'ios'; they have no groups")
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.reader import table
-from aggregator.reading.export.table import columns, record_filter, rows
+from aggregator.reading.export.table import COLUMNS, record_filter, rows
 from aggregator.reading.tail.notation import escaped, escaped_json
 from aggregator.records.record import Record
 from aggregator.records.rows import cell
@@ -80,7 +80,7 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
     is_match = record_filter(options.since, options.until, options.kind, options.group, all_groups=options.all_groups)
     progress = _progress if sys.stderr.isatty() else None
     groups = [] if options.group is None else [options.group]
-    records = await finals(kafka, options.query, is_match, progress, options.ask, groups=groups, must_exist=True)
+    records = await finals(kafka, options.query, is_match, progress, options.ask, groups=groups)
 
     if options.output is None:
         _write(records, options.format, sys.stdout)
@@ -108,13 +108,13 @@ def _save(records: list[Record], form: str, path: Path) -> None:
 def _write(records: list[Record], form: str, file: TextIO) -> None:
     all_rows = chain.from_iterable(map(rows, records))
     if form == "jsonl":
-        file.writelines(escaped_json(orjson.dumps(row).decode()) + "\n" for row in all_rows)
+        whole_rows = ({name: row.get(name) for name in COLUMNS} for row in all_rows)
+        file.writelines(escaped_json(orjson.dumps(row).decode()) + "\n" for row in whole_rows)
         return
 
-    names = columns(records)
     # RFC 4180 asks for this end of a line on every system.
     writer = csv.writer(file, lineterminator="\r\n")
-    writer.writerow(names)
+    writer.writerow(COLUMNS)
     # In a file the bytes of a name stay as they are.
     shown = escaped if file.isatty() else str
-    writer.writerows([shown(cell(row.get(name))) for name in names] for row in all_rows)
+    writer.writerows([shown(cell(row.get(name))) for name in COLUMNS] for row in all_rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 from aggregator.reading.tail.notation import label
 from aggregator.records.decoder import decode
-from aggregator.records.maps_record import MAPS_END, maps_of, record_of
+from aggregator.records.maps_record import MAPS_END, maps_of, record_of, record_without_maps
 from aggregator.records.record import Record
 from aggregator.records.words import WITHHELD
 from hubbub.definitions import formats_record
@@ -17,10 +17,9 @@ from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
-from hubbub.texts import few
 from oracles.errors import ParameterError, ReportError
 from oracles.query import Query
-from oracles.query.settings import Window
+from oracles.query.settings import Window, nearest
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +34,11 @@ async def finals(
     texts: Sequence[str] | None = None,
     *,
     groups: Collection[str] = (),
-    must_exist: bool = False,
 ) -> list[Record]:
     """Return the matching finals of a query, each window, attribute and group once. Skip invalid records.
 
     With `texts` each final of unknown strings has the shares of these texts in place of its names. `groups` are
-    those that match, for the message if there are none. With `must_exist` a query that has neither a definition nor
-    finals is an error.
+    those that match. A query that has neither a definition nor finals is an error, and so is a group without finals.
     """
     counts = await partitions(kafka, ESTIMATES)
     # Records of a higher version of the formats may mean something else.
@@ -82,10 +79,12 @@ async def finals(
 
     if not matches:
         reason = no_match(query, ends_of)
-        if must_exist and query not in ends_of and not await _is_defined(kafka, query):
+        if query not in ends_of and not await _is_defined(kafka, query):
             raise ParameterError(reason)
         unknown = "" if query not in ends_of else no_group(query, groups, groups_of_query)
-        log.warning("%s", unknown or reason)
+        if unknown:
+            raise ParameterError(unknown)
+        log.warning("%s", reason)
 
     if texts is not None:
         matches = await _asked(kafka, matches, maps, texts)
@@ -120,7 +119,7 @@ def answers(
 ) -> dict[_Key, Record]:
     """Return the finals with the shares of these texts. Raise a ParameterError if their query lists its values.
 
-    Log how many finals are left out, and why.
+    A final whose maps are lost has no shares. Log how many there are, and why.
     """
     result: dict[_Key, Record] = {}
     reasons: Counter[str] = Counter()
@@ -129,10 +128,14 @@ def answers(
         value = maps.get(key)
         if record.withheld:
             result[key] = record
-        elif query is None:
-            reasons["their definition is not in the topic of queries"] += 1
-        elif query.strings is None:
+            continue
+        if record.discover() is None:
             reasons["their definition lists its values"] += 1
+            continue
+
+        result[key] = record_without_maps(record, texts)
+        if query is None:
+            reasons["their definition is not in the topic of queries"] += 1
         elif value is None:
             reasons["their maps are not in the topic of estimates"] += 1
         else:
@@ -149,7 +152,7 @@ def answers(
     if not result and any(query is not None and query.strings is None for query in definitions):
         raise ParameterError("the query has no unknown strings to ask for; leave `ask` out")
     for reason, count in reasons.items():
-        log.warning("finals without rows, because %s: %d of %d", reason, count, len(matches))
+        log.warning("finals without shares, because %s: %d of %d", reason, count, len(matches))
     return result
 
 
@@ -167,7 +170,7 @@ def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
     if not ends:
         return "there are no finals yet, of any query"
     if query not in ends:
-        return f"there are no finals of query {query!r}; there are finals of {', '.join(sorted(ends))}"
+        return f"there are no finals of query {query!r}; {nearest(query, sorted(ends))}"
     earliest, newest_end = (datetime.fromtimestamp(end, UTC).isoformat() for end in ends[query])
     return f"no final of query {query} matches; its finals end from {earliest} to {newest_end}"
 
@@ -177,7 +180,7 @@ def no_group(query: str, groups: Collection[str], groups_of_query: Collection[st
     missing = [group for group in groups if group not in groups_of_query]
     if not missing:
         return ""
-    choices = f"they are of the groups {few(sorted(groups_of_query))}" if groups_of_query else "they have no groups"
+    choices = nearest(missing[0], sorted(groups_of_query)) if groups_of_query else "they have no groups"
     return f"there are no finals of query {query} of the group {missing[0]!r}; {choices}"
 
 

@@ -5,17 +5,19 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from aggregator.reading.export.finals import finals, panes
-from aggregator.reading.export.table import column_lists, columns, record_filter
+from aggregator.reading.export.table import COLUMNS, TIMES, column_lists, record_filter
 from aggregator.records.kinds import kind_of
 from aggregator.records.look_choice import looks_of
 from aggregator.records.record import Record
+from aggregator.records.rows import Kind
 from hubbub.kafka.settings import PREFIX, Kafka
 from hubbub.moments import Moment, unix_seconds
 from oracles.errors import ParameterError, extra
 from oracles.estimate.looks import NAMES, Name
+from oracles.query.settings import nearest
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+KINDS = get_args(Kind)
 Pair = tuple[int, int] | tuple[str, str]
 """The ends of two windows, or two groups."""
 _DIFFERENCES = {
@@ -65,11 +68,15 @@ def read(
     in each window. `family_error` is the chance of any false proof. It holds for `looks`: "one" comparison, all of a
     "day", or "always". The last one is the default for two groups in windows since the start, "day" for all others.
 
+    An unknown query, kind or group raises a ParameterError, which names the most similar one.
+
     `.to_pandas()` makes a table of pandas.
     """
     with extra("read"):
         import polars as pl  # noqa: F401 - fails before the topic is read
 
+    if kind not in (None, *KINDS):
+        raise ParameterError(f"there is no kind of window {kind!r}; {nearest(str(kind), KINDS)}")
     start = unix_seconds(since)
     end = None if until is None else unix_seconds(until)
     kafka = Kafka(servers=servers, prefix=prefix)
@@ -173,11 +180,12 @@ def _no_difference(pair: tuple[Any, Any], *, are_groups: bool) -> str:
 
 
 def table(records: list[Record]) -> "DataFrame":
-    """Return the rows of records, with the same columns for any records."""
+    """Return the rows of records, with the same columns for any records. Times are in UTC."""
     # Here, since CSV and JSON lines do not need this large package.
     import polars as pl
 
-    return pl.DataFrame(column_lists(records), schema=columns(records))
+    times = [pl.from_epoch(name, time_unit="s").dt.replace_time_zone("UTC") for name in TIMES]
+    return pl.DataFrame(column_lists(records), schema=COLUMNS).with_columns(times)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:

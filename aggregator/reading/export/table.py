@@ -1,12 +1,13 @@
 """Records as one table. Each row is a value of a window, with its shares, errors and flags."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aggregator.records.group_fields import WEIGHTED_COLUMNS
 from aggregator.records.kinds import KINDS, kind_of
 from aggregator.records.record import Record
-from oracles.consistency import UNBIASED
+from aggregator.records.words import WITHHELD
+from oracles.consistency import METHODS, UNBIASED
 
 ABOUT = {
     **dict.fromkeys(("query", "digest", "attribute", "group", "kind"), str),
@@ -15,8 +16,22 @@ ABOUT = {
 }
 """The columns that are equal in all rows of a record, with their types."""
 ERRORS = ("stderr", "low", "high")
+TIMES = ("start", "end")
 PROOFS = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "central": float}
-"""The last columns, with their types."""
+"""The columns that say what a row proves and reveals, with their types."""
+_OF_KINDS: dict[str, type] = {}
+for _kind in KINDS.values():
+    _OF_KINDS |= _kind.COLUMNS
+COLUMNS: dict[str, type] = {
+    **ABOUT,
+    "value": str,
+    **_OF_KINDS,
+    **dict.fromkeys((UNBIASED, *ERRORS, *METHODS), float),
+    **PROOFS,
+    **dict.fromkeys(WEIGHTED_COLUMNS, float),
+    "reason": str,
+}
+"""All columns with their types, in order. They are the same for every query, so that tables can be joined."""
 
 Row = dict[str, Any]
 
@@ -36,23 +51,6 @@ def record_filter(
         return kind in (None, window.kind) and since <= end and (until is None or end < until)
 
     return is_match
-
-
-def columns(records: Iterable[Record]) -> dict[str, type]:
-    """Return the names and types of the columns, in order."""
-    records = list(records)
-    # A later version of the query may have other methods, and a table has the columns of all its records.
-    methods = dict.fromkeys((UNBIASED, *ERRORS), float)
-    for record in records:
-        methods |= dict.fromkeys(record.shares, float)
-    present_kinds = {record.kind for record in records}
-    of_kinds: dict[str, type] = {}
-    for name, kind in KINDS.items():
-        if name in present_kinds:
-            of_kinds |= kind.COLUMNS
-    is_weighted = any(record.member("weighted") is not None for record in records)
-    weighted = dict.fromkeys(WEIGHTED_COLUMNS, float) if is_weighted else {}
-    return {**ABOUT, "value": str, **of_kinds, **methods, **PROOFS, **weighted}
 
 
 def rows(record: Record) -> list[Row]:
@@ -81,13 +79,14 @@ def rows(record: Record) -> list[Row]:
 
     # Without this row, a reader could not tell a withheld window from one that nobody asked for.
     if record.withheld:
-        table.append({**about, "value": None, **dict.fromkeys((*record.shares, *ERRORS, *PROOFS))})
+        reason = WITHHELD[record.withheld].short
+        table.append({**about, "value": None, **dict.fromkeys((*record.shares, *ERRORS, *PROOFS)), "reason": reason})
     return table
 
 
 def column_lists(records: Sequence[Record]) -> dict[str, list[Any]]:
     """Return the rows of records as one list for each column, with None for methods that a record lacks."""
-    table: dict[str, list[Any]] = {name: [] for name in columns(records)}
+    table: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for record in records:
         for row in rows(record):
             for name, column in table.items():

@@ -116,7 +116,17 @@ def rows(record: Record) -> Iterator[dict[str, Any]]:
     for index, (value, level, first_seen) in enumerate(abouts):
         cells = {name: nan_to_none(column[index]) for name, column in lists.items()}
         proof = first_seen is not None and record.low[index] > 0.0
-        yield {"value": value, "first_seen": first_seen, **cells, "level": level, "proved": bool(proof)}
+        proofs = {"level": level, "proved": bool(proof)}
+        yield {"value": value, "first_seen": first_seen, **cells, **proofs, "reason": _reason(cells[UNBIASED], level)}
+
+
+def _reason(share: float | None, level: float | None) -> str | None:
+    """Return why a string has no share. Only a string without maps to ask has no level."""
+    if share is not None:
+        return None
+    if level is None:
+        return "the maps of this window are missing or unreadable"
+    return "no map tells this string apart from the names found"
 
 
 def words(record: Record, *, has_search: bool | None) -> list[str]:
