@@ -1,23 +1,44 @@
-"""Hear the crowd, never a person: `oracle`, `Client`, `Publisher`, `load` and `read`, each imported when it is used."""
+"""Hear the crowd, never a person: the names that applications use, each imported when it is used."""
 
 import importlib
 from typing import Any
 
 from oracles.errors import extra
 
-__all__ = ["Client", "Publisher", "load", "oracle", "read"]
-
 _HOMES = {
+    "BudgetSpent": ("producers", "kafka"),
     "Client": ("producers", "kafka"),
+    "FileKeyStore": ("producers", "kafka"),
+    "HttpPublisher": ("producers", "http"),
+    "Kafka": ("hubbub.kafka", "kafka"),
+    "NotYet": ("producers", "kafka"),
     "Publisher": ("producers", "kafka"),
+    "calibrate": ("oracles.calibrate", "stats"),
+    "find_program": ("aggregator.demo.broker", "embedded"),
     "load": ("oracles.query", "kafka"),
-    "read": ("aggregator.reading.export.reader", "read"),
     "oracle": ("oracles", "kafka"),
+    "read": ("aggregator.reading.export.reader", "read"),
+    "weighted_total": ("oracles.group_total", "stats"),
 }
 """The package of each name, and the extra with its dependencies.
 
 They are strings, because this package must not import packages above it. The types are in `__init__.pyi`.
 """
+__all__ = [
+    "BudgetSpent",
+    "Client",
+    "FileKeyStore",
+    "HttpPublisher",
+    "Kafka",
+    "NotYet",
+    "Publisher",
+    "calibrate",
+    "find_program",
+    "load",
+    "oracle",
+    "read",
+    "weighted_total",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,13 @@
+from aggregator.demo.broker import find_program as find_program
 from aggregator.reading.export.reader import read as read
+from hubbub.kafka import Kafka as Kafka
 from oracles import oracle as oracle
+from oracles.calibrate import calibrate as calibrate
+from oracles.group_total import weighted_total as weighted_total
 from oracles.query import load as load
+from producers import BudgetSpent as BudgetSpent
 from producers import Client as Client
+from producers import FileKeyStore as FileKeyStore
+from producers import HttpPublisher as HttpPublisher
+from producers import NotYet as NotYet
 from producers import Publisher as Publisher

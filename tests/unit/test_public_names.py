@@ -1,11 +1,15 @@
 """Public import names, which stay when modules move, and the weight of a client."""
 
 import importlib
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import hubbub
 
 ROOT = Path(__file__).parents[2]
 NAMES = {
@@ -31,7 +35,8 @@ NAMES = {
     "oracles.types": "positions usable_epsilon usable_size",
     "producers": "Client Publisher HttpPublisher NotYet BudgetSpent",
     "producers.entropy": "Keyed",
-    "hubbub": "Client Publisher load oracle read",
+    "hubbub": "BudgetSpent Client FileKeyStore HttpPublisher Kafka NotYet Publisher calibrate find_program "
+    "load oracle read weighted_total",
     "hubbub.kafka": "Kafka",
     "aggregator.demo.broker": "find_program",
 }
@@ -69,3 +74,32 @@ def test_a_client_loads_no_daemon_and_no_optional_package():
 def test_oracles_and_clients_load_no_kernel_that_needs_scipy():
     heavy = {f"oracles.kernels.{name}" for name in ("exact", "posterior", "priors", "tails")}
     assert loaded("import oracles, producers") & heavy == set()
+
+
+IMPORT = re.compile(r"^ *from ((?:oracles|producers|hubbub|aggregator)[a-z_.]*) import ([\w, ]+)$", re.MULTILINE)
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("*.ipynb"))]
+
+
+def imports():
+    """Yield the page, the module and the name of each import in the documents."""
+    for page in PAGES:
+        text = page.read_text()
+        if page.suffix == ".ipynb":
+            text = "".join(line for cell in json.loads(text)["cells"] for line in [*cell["source"], "\n"])
+        for module, names in IMPORT.findall(text):
+            yield from ((page.name, module, name.strip()) for name in names.split(","))
+
+
+def test_each_name_of_the_documents_has_one_import_path_and_is_exported():
+    found = list(imports())
+    assert {module for _, module, _ in found} == {"hubbub"}
+    assert {name for _, _, name in found} <= set(hubbub.__all__)
+    assert set(hubbub.__all__) == set(hubbub._HOMES)
+
+
+def test_the_types_of_the_front_door_are_those_of_its_names():
+    text = (ROOT / "hubbub" / "__init__.pyi").read_text()
+    homes = re.findall(r"^from ([\w.]+) import (\w+) as \2$", text, re.MULTILINE)
+    assert sorted(name for _, name in homes) == hubbub.__all__
+    for module, name in homes:
+        assert getattr(importlib.import_module(module), name) is getattr(hubbub, name)
