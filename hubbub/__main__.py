@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 
 from hubbub.command import early_sigterm
 from oracles.errors import MissingExtra, extra
@@ -17,13 +18,13 @@ COMMANDS = {
     "replay": ("producers.simulation.replay", "simulate", "send the values of a CSV file as clients would"),
     "board": ("aggregator.board.command", "board", "serve a live page and an API of published estimates"),
     "tail": ("aggregator.reading.tail.command", "board", "show estimates and alerts in the terminal"),
-    "export": ("aggregator.reading.export.command", "kafka", "write published estimates as CSV, JSON lines or Parquet"),
+    "export": ("aggregator.reading.export.command", "stats", "write published estimates as CSV, JSON lines or Parquet"),
     "metrics": ("aggregator.reading.metrics", "worker", "show the metrics of a running process in words"),
     "rejects": ("aggregator.reading.rejects", "kafka", "show refused frames and their reasons"),
     "init": ("aggregator.plan.init", "stats", "ask five questions and write a query file"),
     "plan": ("aggregator.plan.command", "stats", "compute the accuracy and the cost of a query"),
     "probe": ("aggregator.plan.probe", "stats", "bound the epsilon of any client, from its reports alone"),
-    "pin": ("producers.pin_command", "stats", "print the limits of a query for an application to pin"),
+    "pin": ("producers.pin_command", "", "print the limits of a query for an application to pin"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
     "doctor": ("aggregator.topics.doctor", "kafka", "say what an upgrade would change, and the way back"),
     "audit": (
@@ -41,6 +42,18 @@ COMMANDS = {
 
 A module has main(arguments) -> exit code, and is imported only if its command runs.
 """
+
+_KAFKA = ("orjson", "aiokafka", "cramjam")
+_STATS = (*_KAFKA, "scipy")
+PACKAGES = {
+    "kafka": _KAFKA,
+    "stats": _STATS,
+    "worker": (*_STATS, "faust", "aiohttp", "prometheus_client"),
+    "gateway": (*_KAFKA, "aiohttp", "prometheus_client"),
+    "board": (*_STATS, "aiohttp", "rich", "prometheus_client"),
+    "simulate": (*_KAFKA, "aiohttp", "prometheus_client"),
+}
+"""The packages that the commands of an extra cannot do without."""
 
 
 def usage() -> str:
@@ -80,14 +93,19 @@ def run(arguments: list[str]) -> int:
         print(usage())
         return 0
     if command == "--version" or (command in COMMANDS and arguments[1:] == ["--version"]):
-        print(f"hubbub {version('hubbub')}, kernels: {c_library.name()}")
+        reason = c_library.reason()
+        print(f"hubbub {version('hubbub')}, kernels: {c_library.name()}{f' ({reason})' if reason else ''}")
         return 0
     if command not in COMMANDS:
         print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)
         return 2
     module, extra_name, _ = COMMANDS[command]
     try:
+        # Some packages are imported late, which would name a missing one in the middle of the output.
         with extra(extra_name):
+            for package in PACKAGES.get(extra_name, ()):
+                if package not in sys.modules and find_spec(package) is None:
+                    raise ModuleNotFoundError(name=package)
             main = importlib.import_module(module).main
     except MissingExtra as error:
         print(f"hubbub {command}: {error}", file=sys.stderr)

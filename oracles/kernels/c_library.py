@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,19 @@ _module: Any = _load()
 
 def in_use() -> bool:
     return _module is not None
+
+
+def reason() -> str:
+    """Return why NumPy counts, with the remedy, or an empty text if the library is in use."""
+    if in_use():
+        return ""
+    if os.environ.get(VARIABLE) == "numpy":
+        return f"{VARIABLE}=numpy turns the kernels in C off"
+    if find_spec("oracles.kernels._compiled") is None:
+        return "this installation has no kernels in C; install a wheel of a release, or build with a C compiler"
+    if find_spec("_cffi_backend") is None:
+        return "package cffi is not installed; run: pip install cffi"
+    return "the kernels in C are of another version or another machine; install hubbub again"
 
 
 def name() -> str:
