@@ -5,8 +5,8 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from hubbub.command.options import add_queries, parser_of, run, selected_query, 
 from oracles.conformance import Finding, probe
 from oracles.conformance.privacy_probe import CONFIDENCE, REPORTS
 from oracles.errors import ParameterError, ReportError
+from oracles.numbers import Scale
 from oracles.query import Query
+from oracles.query.domain import NAMES, NUMBERS, Domain
 from oracles.types import Reports
 
 VIOLATION = 4
@@ -34,6 +36,24 @@ example:
   $ hubbub probe --queries hubbub.toml --query homepage --exec "./client --life" --periods 5
 
 Exit code: 0 no violation found; 2 wrong options, query or reports; 4 the client breaks its promise; 1 other errors."""
+
+
+def _value_text(_: Domain, value: int) -> str:
+    return str(value)
+
+
+def _number_text(domain: Domain, value: int) -> str:
+    edges = cast(Scale, domain.scale).edges
+    return repr(float(edges[value] + edges[value + 1]) / 2)
+
+
+def _name_text(_: Domain, value: str) -> str:
+    # A string may hold blanks and line ends, which separate values and devices in a line.
+    return json.dumps(value)
+
+
+_TEXTS: dict[str, Callable[[Domain, Any], str]] = {NUMBERS: _number_text, NAMES: _name_text}
+"""The text of a value in a line, by the kind of answer. A kind without a row has the text of values."""
 
 
 class ProbedProgram:
@@ -65,18 +85,10 @@ class ProbedProgram:
 
     def _texts(self, rows: Any) -> Iterator[list[str]]:
         """Yield the values of a line as a client reads them. A number is in the middle of its bin."""
-        # A string may hold blanks and line ends, which separate values and devices here.
-        if self._query.strings is not None:
-            yield from ([json.dumps(text) for text in row] for row in rows.tolist())
-            return
-
         domain = self._query.domains[0]
-        edges = None if domain.scale is None else domain.scale.edges
+        text_of = _TEXTS.get(domain.kind, _value_text)
         for row in rows.tolist():
-            if edges is None:
-                yield [str(value) for value in row]
-            else:
-                yield [repr(float(edges[number] + edges[number + 1]) / 2) for number in row]
+            yield [text_of(domain, value) for value in row]
 
     def _decode(self, lines: list[str], count: int) -> Reports:
         """Return the reports in the lines of a client, of shape (lines, periods, width)."""

@@ -88,9 +88,8 @@ def _fields_of(document: Any) -> dict[str, Any]:
 
 def _kind_of(document: Mapping[str, Any]) -> str:
     """Return the kind of answers. A withheld record has the fields of values."""
-    if document.get("numbers") is not None:
-        return NUMBERS
-    return VALUES if document.get("discover") is None else NAMES
+    kinds = (kind for member, (kind, _) in _OWN_MEMBERS.items() if document.get(member) is not None)
+    return next(kinds, VALUES)
 
 
 def _check(members: Mapping[str, Any], fields: Mapping[str, Any], count: int) -> None:
@@ -101,15 +100,27 @@ def _check(members: Mapping[str, Any], fields: Mapping[str, Any], count: int) ->
     if UNBIASED not in by_name(fields["shares"], "shares") or len(set(members["values"])) != count:
         raise ReportError("the record needs unbiased shares, and each value once")
 
-    if fields["numbers"] is not None:
-        check_fields(fields["numbers"])
-    if fields["discover"] is not None:
-        read_discover(fields["discover"], fields["level"], count)
+    for member, (_, check) in _OWN_MEMBERS.items():
+        if fields[member] is not None:
+            check(fields, count)
     for rows in by_name(fields["hitters"], "hitters").values():
         _check_hitters(rows)
     for numbers in by_name(fields["sets"], "sets").values():
         floats(list(by_name(numbers, "a set").values()), None)
     check_weighted(fields["weighted"], count)
+
+
+def _check_numbers(fields: Mapping[str, Any], count: int) -> None:
+    del count
+    check_fields(fields["numbers"])
+
+
+def _check_names(fields: Mapping[str, Any], count: int) -> None:
+    read_discover(fields["discover"], fields["level"], count)
+
+
+_OWN_MEMBERS = {"numbers": (NUMBERS, _check_numbers), "discover": (NAMES, _check_names)}
+"""The members that only one kind of answers has, each with the kind and the check of the member."""
 
 
 def _interned(members: dict[str, Any]) -> dict[str, Any]:

@@ -108,6 +108,13 @@ def _counts(text: str, cells: int) -> Ints:
     return np.frombuffer(data, _CELL).astype(np.int64)
 
 
+def check_maps(value: bytes, query: Query) -> None:
+    """Raise a ReportError unless a value holds the maps of a query of unknown strings."""
+    if query.strings is None:
+        raise ReportError("the maps belong to no query of unknown strings")
+    decode_maps(value, query.strings.cells)
+
+
 def maps_of(record: Record, value: bytes, query: Query) -> Maps | None:
     """Return the maps of a final from their own record. None if the query lists its values."""
     if query.strings is None or query.only_oracle is None:

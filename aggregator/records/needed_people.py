@@ -5,13 +5,16 @@ probability, and a quantile if its interval reaches no further than the share in
 """
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
+from typing import cast
 
 from oracles.discover import Strings
 from oracles.discover.reach import reach
 from oracles.estimate import Pure
 from oracles.numbers.tree import Tree
 from oracles.query import Query
+from oracles.query.domain import NAMES, NUMBERS
 
 SHARE = 0.1
 """The share that a sentence about few reports names."""
@@ -49,15 +52,25 @@ def people_of_names(strings: Strings, cell: Pure, share: float) -> int:
 
 def needed_people(query: Query, attribute: int) -> int | None:
     """Return how many people show a share of 10% of one attribute, or a quantile to 10% in rank. None if too many."""
-    view = query.attribute_oracles[attribute]
-    if query.strings is not None:
-        return people_of_names(query.strings, view, SHARE)
-
+    need = _NEEDS.get(query.domains[attribute].kind, _need_of_values)(query, query.attribute_oracles[attribute])
     # smp draws one attribute for each client, so an attribute has only its part of the people.
-    sampled = query.solution == "smp"
-    has_numbers = query.domains[attribute].scale is not None
-    need = Tree.of(view).reports(SHARE) if has_numbers else _people(view, query.family_error, sampled)
-    return None if need is None else need * (len(query.attributes) if sampled else 1)
+    return None if need is None else need * (len(query.attributes) if query.solution == "smp" else 1)
+
+
+def _need_of_values(query: Query, view: Pure) -> int | None:
+    return _people(view, query.family_error, query.solution == "smp")
+
+
+def _need_of_numbers(_: Query, view: Pure) -> int:
+    return Tree.of(view).reports(SHARE)
+
+
+def _need_of_names(query: Query, view: Pure) -> int:
+    return people_of_names(cast(Strings, query.strings), view, SHARE)
+
+
+_NEEDS: dict[str, Callable[[Query, Pure], int | None]] = {NUMBERS: _need_of_numbers, NAMES: _need_of_names}
+"""The reports that a kind of answers needs. A kind without a row needs those of values."""
 
 
 @lru_cache(maxsize=1024)

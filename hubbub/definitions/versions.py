@@ -175,8 +175,6 @@ class Versions:
 
     def all_end(self, pane: int) -> int:
         """Return the end of the first window `all` that holds a pane: of the pane, or of the next search for names."""
-        if self.query.search is None:
-            return pane + self.query.pane
         index = self._index(pane)
         for version, next_version in zip_longest(self.versions[index:], self.versions[index + 1 :]):
             step = version.query.search or self.query.pane

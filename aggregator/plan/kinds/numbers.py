@@ -1,6 +1,7 @@
 """Predictions about numbers: errors of ranks, the intervals of quantiles, and the clients that a width needs. Pure."""
 
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 from aggregator.plan.kinds.audience import Audience
 from oracles.mechanisms import oracle
@@ -18,20 +19,21 @@ _TABLE = 2
 
 def comparison(subject: Audience, n: int) -> Iterator[str]:
     """Yield a sentence about the error of numbers. All ways to answer have the same one."""
-    if isinstance(subject.encoder, Haar):
-        yield (
-            f"Standard error {subject.encoder.rank_error(n):.2g} of the share of numbers up to a bin, at {n:,} "
-            "reports. Answers once, for life and fresh need the same people."
-        )
+    yield (
+        f"Standard error {_encoder(subject).rank_error(n):.2g} of the share of numbers up to a bin, at {n:,} "
+        "reports. Answers once, for life and fresh need the same people."
+    )
+
+
+def _encoder(subject: Audience) -> Haar:
+    """Return the oracle of the numbers. All oracles of numbers are of this class."""
+    return cast(Haar, subject.encoder)
 
 
 def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show of the distribution."""
-    if not isinstance(subject.encoder, Haar):
-        return
-
     start = subject.start
-    rank = Z * subject.encoder.rank_error(max(1, subject.n))
+    rank = Z * _encoder(subject).rank_error(max(1, subject.n))
     # Half of all ranks to each side is everybody.
     if rank >= 0.5:
         yield f"{start} you will not know the median{subject.of}."
