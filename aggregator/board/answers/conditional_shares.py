@@ -103,7 +103,7 @@ class GivenShares(TableAnswer):
 def _pair(query: Query, parameters: Parameters) -> tuple[int, int, int]:
     """Return the numbers of the attribute, of the other one and of their pair."""
     names = [attribute.name for attribute in query.attributes]
-    pairs = [attribute for attribute in query.attributes if attribute.pair is not None]
+    pairs = [attribute for attribute in query.attributes if attribute.pair]
     if not pairs:
         raise bad(f"query {query.name} has no pairs; add `pairs` to the query file", parameter="of")
 
@@ -129,7 +129,7 @@ def _cells(query: Query, pair: int, attribute: int, position: int) -> Ints:
 
 def _rows(view: View, cells: Ints, names: list[str]) -> list[GivenRow]:
     # A share among the clients of a row needs all its cells, and `publish` may leave some out.
-    if view.part.withheld or not view.whole:
+    if not view.whole:
         return [GivenRow(value=name, share=None, low=None, high=None) for name in names]
     shares = given(view.estimate, cells)
     columns = (map(rounded, column.tolist()) for column in (shares.share, shares.low, shares.high))
@@ -146,7 +146,7 @@ def _single(view: View, definition: Definition, position: int) -> MarginRow:
 
 
 def _margin(view: View, positions: Ints) -> MarginRow:
-    if view.part.withheld or not view.part.n_independent or not view.whole:
+    if not view.part.n_independent or not view.whole:
         return _UNKNOWN
     share, _, low, high = map(rounded, view.estimate.of_set(positions))
     return MarginRow(share=share, low=low, high=high)

@@ -161,6 +161,6 @@ class ShareMetrics(Collector):
 def _groups_of(series: Series, total: Entry) -> Iterator[Entry]:
     """Yield the groups with the most reports in the window of a total."""
     window, _, end = total.span
-    finals = [kinds[window].finals.get(end) for kinds in series.groups.values() if window in kinds]
+    finals = [kinds[window].finals.get(end) for kinds in series.of_groups if window in kinds]
     members = [final for final in finals if final is not None]
     yield from sorted(members, key=lambda final: (-final.n, final.group))[:GROUPS]

@@ -96,11 +96,20 @@ class Series:
     digest: str
     place: tuple[int, ...] = ()
     """The number of the query in the store, and that of the digest in the query."""
-    kinds: dict[Window, Windows] = field(default_factory=dict)
-    """The windows of the total."""
-    groups: dict[str, dict[Window, Windows]] = field(default_factory=dict)
-    """The windows of each group."""
+    by_group: dict[str | None, dict[Window, Windows]] = field(default_factory=lambda: {None: {}})
+    """The windows of the total, under None, and then those of each group."""
     truth: Truth = field(default_factory=Truth)
+
+    @property
+    def kinds(self) -> dict[Window, Windows]:
+        """The windows of the total."""
+        return self.by_group[None]
+
+    @property
+    def of_groups(self) -> list[dict[Window, Windows]]:
+        """The windows of each group."""
+        _, *further = self.by_group.values()
+        return further
 
     @property
     def latest_end(self) -> int | None:
@@ -109,13 +118,13 @@ class Series:
 
     def kinds_of(self, group: str | None) -> dict[Window, Windows]:
         """Return the windows of a group, or of the total."""
-        return self.kinds if group is None else self.groups.get(group, {})
+        return self.by_group.get(group, {})
 
     def windows_of(self, window: Window, group: str | None) -> Windows:
         """Return the windows of a kind. They are new if there are none."""
-        kinds = self.kinds if group is None else self.groups.setdefault(group, {})
+        kinds = self.by_group.setdefault(group, {})
         if window not in kinds:
-            group_number = 0 if group is None else 1 + list(self.groups).index(group)
+            group_number = list(self.by_group).index(group)
             kinds[window] = Windows(window, (WINDOWS, *self.place, group_number, len(kinds)))
         return kinds[window]
 

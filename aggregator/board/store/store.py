@@ -17,7 +17,7 @@ from aggregator.board.store.series import TRUE_COUNTS, Series, Windows
 from aggregator.records.alert import Alert
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
-from aggregator.records.maps_record import MapsKey, decode_maps
+from aggregator.records.maps_record import MapsKey, check_maps
 from aggregator.records.status import QueryStatus, State, state_of
 from aggregator.records.status import decode as decode_status
 from aggregator.records.truth import Truth
@@ -97,11 +97,11 @@ class Store:
         place = MapsKey.of(key)
         query = self.definitions.queries.get(bytes.fromhex(place.digest))
         windows = self._series_of(place.query, place.digest).kinds.get(place.window) if query else None
-        if query is None or query.strings is None or windows is None or place.end not in windows.finals:
-            raise ReportError("the maps belong to no final of unknown strings")
+        if query is None or windows is None or place.end not in windows.finals:
+            raise ReportError("the maps belong to no final")
 
         # Only the answer to a request uses the maps. Damaged ones would fail there, far from their offset.
-        decode_maps(value, query.strings.cells)
+        check_maps(value, query)
         with self._resized(windows.place, windows):
             windows.put_maps(place.end, value)
 
@@ -262,8 +262,7 @@ class Store:
 
     def _all_windows(self) -> Iterator[Windows]:
         for series in self._all_series():
-            yield from series.kinds.values()
-            for kinds in series.groups.values():
+            for kinds in series.by_group.values():
                 yield from kinds.values()
 
     @contextmanager

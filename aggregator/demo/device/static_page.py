@@ -38,10 +38,10 @@ _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 def device_query(queries: Mapping[str, Query]) -> Query:
     """Return the first query that the page can show: names, each report one of them."""
     for query in queries.values():
-        domain = query.domain
-        if domain is None or domain.values is None or domain.other or domain.size > MAX_NAMES:
-            continue
-        if isinstance(query.oracle, Grr) and query.table is None:
+        # Only a query of one answer has the oracle itself.
+        domain = query.domains[0]
+        is_simple = isinstance(query.oracle, Grr) and query.table is None
+        if is_simple and domain.values is not None and not domain.other and domain.size <= MAX_NAMES:
             return query
     raise ParameterError(
         f'the page of a device needs a query with 2 to {MAX_NAMES} names, oracle = "grr", '
