@@ -10,13 +10,14 @@ from aggregator.records.needed_people import SHARE, needed_people
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN
 from oracles.numbers import LOG, Scale
 from oracles.query import Query
+from oracles.query.domain import NAMES, NUMBERS, VALUES
 
 WIDE = 0.5
 """The part of all shares, bins or numbers above which an interval says too little."""
 _GOALS = {
-    "values": f"show a value of {SHARE:.0%}",
-    "numbers": f"show a quantile to within {SHARE:.0%} in rank",
-    "names": f"show a name of {SHARE:.0%}",
+    VALUES: f"show a value of {SHARE:.0%}",
+    NUMBERS: f"show a quantile to within {SHARE:.0%} in rank",
+    NAMES: f"show a name of {SHARE:.0%}",
 }
 
 
@@ -61,22 +62,21 @@ def is_weak(name: str, measure: str, low: float | None, high: float | None, scal
     return is_weak_share(low, high)
 
 
-def proves_nothing(name: str, measure: str, low: float | None, high: float | None, scale: Scale | None) -> bool:
-    """Whether the first answer of a window proves nothing: a share that may be zero, or a weak number."""
+def proves_nothing(name: str, low: float | None, high: float | None, scale: Scale | None) -> bool:
+    """Whether the first answer of a window proves nothing: a share that may be zero, or a weak number on a scale."""
     # A window without reports of the attribute has NaN.
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return True
-    return is_weak(name, measure, low, high, scale) or (measure == "share" and may_be_zero(low, high))
+    return may_be_zero(low, high) if scale is None else is_weak_number(name, low, high, scale)
 
 
 def nothing(query: Query, attribute: int, n: int) -> Nothing:
     """Return what stands in the place of the numbers of a window that proves nothing."""
     need = needed_people(query, attribute)
-    domain = query.domains[attribute]
-    kind = "names" if domain.discovery is not None else "values" if domain.scale is None else "numbers"
     people = "More than 10,000,000,000,000" if need is None else f"About {_round(need):,}"
+    goal = _GOALS.get(query.domains[attribute].kind, _GOALS[VALUES])
     reports = f"{n:,} report{'' if n == 1 else 's'}"
-    return Nothing(need, f"{reports}: nothing can be told yet. {people} people {_GOALS[kind]}.")
+    return Nothing(need, f"{reports}: nothing can be told yet. {people} people {goal}.")
 
 
 def _round(number: int) -> int:

@@ -1,11 +1,12 @@
 """The members of a record of which the values are withheld."""
 
-from typing import Any
+from typing import Any, cast
 
 from aggregator.records.field import declarations
 from aggregator.records.findings import WithheldFindings
 from aggregator.records.record import Record
 from aggregator.records.rows import OracleRow, RefusedRow
+from aggregator.records.words import WITHHELD
 from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.domain import KINDS, VALUES
@@ -43,3 +44,10 @@ def fields(query: Query, findings: WithheldFindings) -> dict[str, Any]:
         },
     }
     return members | {name: value for name, value in _ABSENT.items() if name not in members}
+
+
+def cells(record: Record) -> dict[str, Any]:
+    """Return the cells of a withheld record in a table: none but the reason in words."""
+    columns = ("stderr", "low", "high", "level", "proved", "first_rank", "last_rank")
+    reason = WITHHELD[cast(str, record.withheld)].short
+    return {"value": None, **dict.fromkeys((*record.shares, *columns)), "reason": reason}

@@ -17,6 +17,7 @@ from aggregator.board.answers.rows import (
 )
 from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer, Unit
+from aggregator.board.store.entry import newest_reason
 from aggregator.board.store.store import Series, Store
 from aggregator.records.number_answers import Measure
 from aggregator.records.rows import Kind
@@ -104,7 +105,7 @@ class OverviewRow:
             size=windows.window.size,
             step=windows.window.step,
             end=newest.span.end if newest else None,
-            withheld_reason=withheld[-1].part(definition.name).withheld if withheld else None,
+            withheld_reason=newest_reason(withheld, definition.name),
             alerts=alerts,
             **leader,
         )

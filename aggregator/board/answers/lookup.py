@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from aggregator.board.answers.parameters import LATEST, Parameters
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.answers.view import Definition, View
-from aggregator.board.store.entry import Entry
+from aggregator.board.store.entry import Entry, newest_reason
 from aggregator.board.store.store import Series, Store, Windows
 from aggregator.records.number_answers import is_answer
 from aggregator.records.record import Record
@@ -78,7 +78,7 @@ def view_of(windows: Windows, parameters: Parameters, subject: Definition) -> Vi
     record, withheld = _entry(windows, parameters, subject.name)
     part = record.part(subject.name)
     since = withheld[0].span.end if withheld else None
-    reason = part.withheld or (withheld[-1].part(subject.name).withheld if withheld else None)
+    reason = part.withheld or newest_reason(withheld, subject.name)
     maps = windows.maps.get(record.span.end) if record.final else None
     return View(record, part, subject, since, reason, maps)
 

@@ -105,7 +105,7 @@ def _range_row(record: NumberAnswers, scale: Scale, start: float, end: float) ->
     """Return a range that the record does not name, from its cumulative shares, which have at most 1,024 steps."""
     if start >= end:
         raise bad(f"from must be below to, got {start:g} and {end:g}", parameter="from")
-    steps = scale if record.numbers is None else record.numbers.scale
+    steps = record.scale or scale
     first_step, end_step = steps.bounds(start, end)
     if first_step >= end_step:
         are_bins = steps.bins == scale.bins

@@ -1,6 +1,6 @@
 """The value classes of rows in answers, with their schemas, each built from the store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
@@ -181,13 +181,17 @@ class GroupAnswerRow:
 def nothing_fields(definition: Definition, n: int, leader: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that say whether a window with this leading answer proves nothing, and what stands there."""
     name, low, high = (leader[key] for key in ("value", "low", "high"))
-    scale = definition.domain.scale
-    measure = "share" if scale is None else "number"
-    if not proves_nothing(name or "", measure, low, high, scale):
+    if not proves_nothing(name or "", low, high, definition.domain.scale):
         return {"nothing_proved": False, "people_for_10_percent": None, "nothing_text": None}
 
     people, text = nothing(definition.query, definition.attribute, n)
     return {"nothing_proved": True, "people_for_10_percent": people, "nothing_text": text}
+
+
+def nothing_of(view: View, leader: Callable[[Record], dict[str, Any]]) -> dict[str, Any]:
+    """Return the same members of a window with a kind of answers. A withheld window lacks them."""
+    part = view.part
+    return {} if part.withheld else nothing_fields(view.definition, part.n, leader(part))
 
 
 def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]:

@@ -13,11 +13,13 @@ import numpy as np
 from aggregator.board.answers.absence import unknown_value
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.store.entry import Entry
+from aggregator.records.kinds.values import hitter_rows
 from aggregator.records.record import Record
+from aggregator.records.rows import HitterRow
 from aggregator.records.subject import Subject, subjects
 from oracles.consistency import UNBIASED, answer
 from oracles.estimate import Estimate
-from oracles.heavy import Evidence, Hitters, bounds
+from oracles.heavy import Evidence, bounds
 from oracles.numbers import Scale
 from oracles.query import Query
 from oracles.query.domain import Domain
@@ -115,15 +117,18 @@ class View:
             )
         return answer(method, self.estimate, self.positions(values), shares=self._spread(self.part.shares[method]))
 
-    def hitters(self, method: str, threshold: Threshold, family_error: float) -> tuple[float, Hitters]:
-        """Return the threshold as a share, and the heavy hitters by a method. The window has values."""
+    def hitters(self, method: str, threshold: Threshold, family_error: float) -> tuple[float | None, list[HitterRow]]:
+        """Return the threshold as a share, and the heavy hitters by a method. A withheld window has none."""
+        if self.part.withheld:
+            return None, []
         if not self.whole:
             raise bad(
                 f"the record publishes {len(self.part.values)} of {self.definition.domain.size} values, so only "
                 'the threshold of the query works; set publish = "all" in the query file for others'
             )
         evidence = Evidence(self.estimate, threshold, family_error)
-        return evidence.listed_above, evidence.hitters(self._spread(self.part.shares[method]))
+        hitters = evidence.hitters(self._spread(self.part.shares[method]))
+        return evidence.listed_above, hitter_rows(self.definition.domain, method, hitters)
 
     def set_answer(self, name: str) -> dict[str, Any]:
         """Return the published answer about a set of the query file."""

@@ -26,7 +26,6 @@ from aggregator.board.answers.table_answer import TableAnswer
 from aggregator.board.answers.view import View
 from aggregator.board.store.store import Store
 from aggregator.records.crowd_privacy import CrowdPrivacy
-from aggregator.records.kinds.values import hitter_rows
 from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
@@ -131,8 +130,7 @@ class WindowEstimate(WindowAnswer):
         series, view = lookup.view(store, parameters, name)
         kind = kind_of(view.definition)
         fields = _ABSENT | kind.answer(series, view, parameters)
-        if not view.part.withheld:
-            fields |= rows.nothing_fields(view.definition, view.part.n, kind.leader(view.part))
+        fields |= rows.nothing_of(view, kind.leader)
         return cls(**_about(view, fields.pop("method")), **fields)
 
 
@@ -198,16 +196,11 @@ class HeavyHitters(WindowAnswer):
         threshold = lookup.threshold(parameters, query)
         family_error = parameters.above("family_error", query.family_error)
 
-        share: float | None
         if threshold == query.threshold and family_error == query.family_error:
             share = view.threshold
             hitters = view.part.hitters(method)
-        elif view.part.withheld:
-            share = None
-            hitters = []
         else:
-            share, result = view.hitters(method, threshold, family_error)
-            hitters = hitter_rows(view.definition.domain, method, result)
+            share, hitters = view.hitters(method, threshold, family_error)
 
         level, listed = rows.listed_hitters(view, hitters[: parameters.whole("top")])
         return cls(

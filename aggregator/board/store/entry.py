@@ -97,6 +97,11 @@ class Entry:
         return list(flags)
 
 
+def newest_reason(entries: Sequence[Entry], attribute: str | None) -> str | None:
+    """Return why the last of these windows shows no values of an attribute. None if it shows some, or without any."""
+    return entries[-1].part(attribute).withheld if entries else None
+
+
 class IncompleteWindows:
     """The windows that still lack the records of some attributes."""
 

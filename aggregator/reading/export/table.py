@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aggregator.records.group_fields import WEIGHTED_COLUMNS
-from aggregator.records.kinds import KINDS, kind_of
+from aggregator.records.kinds import KINDS, rows_of
 from aggregator.records.record import Record
-from aggregator.records.words import WITHHELD
 from oracles.consistency import METHODS, UNBIASED
 
 ABOUT = {
@@ -75,13 +74,7 @@ def rows(record: Record) -> list[Row]:
         "flags": ",".join(record.flags),
         "central": None if record.central is None else record.central.epsilon,
     }
-    table = [{**about, **cells} for cells in kind_of(record).rows(record)]
-
-    # Without this row, a reader could not tell a withheld window from one that nobody asked for.
-    if record.withheld:
-        reason = WITHHELD[record.withheld].short
-        table.append({**about, "value": None, **dict.fromkeys((*record.shares, *ERRORS, *PROOFS)), "reason": reason})
-    return table
+    return [{**about, **cells} for cells in rows_of(record)]
 
 
 def column_lists(records: Sequence[Record]) -> dict[str, list[Any]]:

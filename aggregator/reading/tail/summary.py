@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from aggregator.reading.tail.notation import clock, label, level_text, plain
+from aggregator.reading.tail.notation import brief, clock, label, level_text, plain
 from aggregator.reading.tail.rows import SummaryQuantity, SummaryRow, TailRow
 from aggregator.records.alert import Alert
 from aggregator.records.display import nothing, proves_nothing
@@ -15,7 +15,6 @@ from aggregator.records.record import Record
 from aggregator.records.subject import subjects
 from aggregator.records.words import FLAGS, WITHHELD
 from oracles.query import Query
-from oracles.query.domain import NUMBERS
 from oracles.query.settings import Window
 
 VALUES = 200
@@ -44,6 +43,12 @@ class Heading:
     def __str__(self) -> str:
         name = self.query if self.attribute is None else f"{self.query}, {self.attribute}"
         return f"{name} {label(self.window)}"
+
+    @property
+    def subject(self) -> str:
+        """The attribute, if there are several, and the kind of window."""
+        kind = label(self.window)
+        return kind if self.attribute is None else f"{self.attribute}, {kind}"
 
 
 @dataclass(frozen=True)
@@ -94,15 +99,9 @@ class Summary:
 
         attribute = names.index(self.record.attribute)
         scale = query.domains[attribute].scale
-        measure = "share" if scale is None else "number"
         _, first_rows = self.listed(1)
         name, low, high = next(((row.value, row.low, row.high) for row in first_rows), ("", None, None))
-        return nothing(query, attribute, self.n).text if proves_nothing(name, measure, low, high, scale) else None
-
-    @property
-    def has_numbers(self) -> bool:
-        """Whether the answers are numbers."""
-        return self.record.kind == NUMBERS
+        return nothing(query, attribute, self.n).text if proves_nothing(name, low, high, scale) else None
 
     def listed(self, top: int) -> tuple[float, list[TailRow]]:
         """Return the level of the intervals in a list of the first `top` values, and these values."""
@@ -129,6 +128,17 @@ class Summary:
             return self.withheld
         through = "" if self.through is None else f" up to {clock(self.through)}"
         return f"{'' if self.final else 'provisional, '}{self.n:,} reports{through}"
+
+    @property
+    def brief_state(self) -> tuple[str, str]:
+        """The number of reports in a few characters, and words in place of the first value, if it is not shown."""
+        if self.withheld:
+            return "-", "held back" if "held back" in self.withheld else "too few reports"
+        return brief(self.n), "nothing can be told yet" if self.nothing else ""
+
+    def caption(self, legend: str) -> str | None:
+        """Return a legend and the quality, or the sentence in place of the numbers. None if the window is withheld."""
+        return None if self.withheld else self.nothing or f"{legend}{self.quality}"
 
     def line(self, top: int) -> str:
         heading = f"{clock(self.heading.end)} {self.heading}: {self.state}"

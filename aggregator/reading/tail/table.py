@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
@@ -11,19 +11,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.reading.tail.notation import brief, clock, label, lateness, level_text, plain, sparkline
+from aggregator.reading.tail.notation import clock, lateness, level_text, plain, sparkline
 from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.reading.tail.overview import HISTORY, Overview, QueryPulse, Track, last_notices
 from aggregator.reading.tail.pages import Pages
 from aggregator.reading.tail.rows import TailRow
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.alert import COMPARISONS
+from oracles.query.domain import NUMBERS
 
 LATEST = 6
 """Maximum number of alerts on a page."""
 BAR = 20
 """Characters of the longest bar."""
-NUMBERS = 46
+AMOUNT_COLUMNS = 46
 """Columns of the numbers of a value."""
 EXTRAS = BAR + HISTORY + 4
 """Columns of the bar and the history of a value. These are left out if its name needs the room."""
@@ -155,14 +156,11 @@ def _overview_cells(pulse: QueryPulse | None, tracks: Sequence[Track]) -> tuple[
         return state, age, "-", pulse.text if pulse else "", ""
 
     summary = tracks[0].newest
-    if summary.withheld:
-        return state, age, "-", "held back" if "held back" in summary.withheld else "too few reports", ""
-    if summary.nothing:
-        return state, age, brief(summary.n), "nothing can be told yet", ""
-    if not summary.rows:
-        return state, age, brief(summary.n), "", ""
+    reports, words = summary.brief_state
+    if words or not summary.rows:
+        return state, age, reports, words, ""
     _, [row] = summary.listed(1)
-    return state, age, brief(summary.n), row.visible, f"{row.text(row.amount)} ({row.short_interval})"
+    return state, age, reports, row.visible, f"{row.text(row.amount)} ({row.short_interval})"
 
 
 def _one_query(
@@ -185,28 +183,39 @@ def _one_query(
         yield from _notices(notices, width)
 
 
+class Headings(NamedTuple):
+    """The headings of the table of a kind of answer."""
+
+    answer: str
+    amount: str
+    are_shares: bool
+    """Whether the amounts are shares, with marks and bars."""
+
+
+_SHARES = Headings("value", "share", are_shares=True)
+_HEADINGS = {NUMBERS: Headings("answer", "value", are_shares=False)}
+
+
 def _summary(track: Track, top: int, width: int) -> Table:
     summary = track.newest
     title = Text(f"{summary.heading}, to {clock(summary.heading.end)}, {summary.state}", style="bold")
     level, rows = summary.listed(top)
-    has_numbers = summary.has_numbers
+    headings = _HEADINGS.get(summary.record.kind, _SHARES)
     marks = "● proved present" if summary.proof == "present" else "● proved, ○ listed"
-    legend = "" if has_numbers else f"{marks}, grey: may be 0; "
-    caption = None
-    if not summary.withheld:
-        caption = Text(summary.nothing or f"{legend}{summary.quality}", style="dim", overflow="ellipsis", no_wrap=True)
+    words = summary.caption(f"{marks}, grey: may be 0; " if headings.are_shares else "")
+    caption = None if words is None else Text(words, style="dim", overflow="ellipsis", no_wrap=True)
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=None, pad_edge=False)
 
     longest = max((_columns(row.visible) for row in rows), default=0)
     ranks = max((len(row.rank) for row in rows), default=0)
     rank_width = COLUMN_GAP + max(ranks, len("rank")) if ranks else 0
-    number_width = NUMBERS + rank_width
+    number_width = AMOUNT_COLUMNS + rank_width
     is_wide = width >= number_width + EXTRAS + min(longest, LONG_NAME)
     space = max(12, width - number_width - (EXTRAS if is_wide else 0))
     numbers = _fitting_columns(
         width - MARK_AND_NAME - rank_width,
         [
-            ("value" if has_numbers else "share", [row.shown for row in rows]),
+            (headings.amount, [row.shown for row in rows]),
             (f"{level_text(level)} interval", [row.interval for row in rows]),
             (summary.method or "", [row.method_share for row in rows]),
         ],
@@ -215,7 +224,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
     table.add_column("")
     if ranks:
         table.add_column("rank", justify="right", no_wrap=True)
-    table.add_column("answer" if has_numbers else "value", no_wrap=True, min_width=12, max_width=space)
+    table.add_column(headings.answer, no_wrap=True, min_width=12, max_width=space)
     for heading, _ in numbers:
         table.add_column(Text(heading), justify="right", no_wrap=True)
     if is_wide:
@@ -227,7 +236,7 @@ def _summary(track: Track, top: int, width: int) -> Table:
         cells = [row.mark, row.rank] if ranks else [row.mark]
         cells += [_fitted(row.visible, space), *(texts[index] for _, texts in numbers)]
         if is_wide:
-            bar = "" if has_numbers else _share_bar(row, widest)
+            bar = _share_bar(row, widest) if headings.are_shares else ""
             cells += [bar, sparkline(track.history(row.value))]
         table.add_row(*(Text(cell, style="" if row.is_present else "dim") for cell in cells))
     return table
@@ -267,6 +276,5 @@ def _notices(notices: Sequence[Notice], width: int) -> Iterator[Text]:
     """Yield a line for each alert of a query."""
     yield Text("alerts", style="bold")
     for notice in notices:
-        attribute = "" if notice.heading.attribute is None else f"{notice.heading.attribute}, "
-        text = f"{clock(notice.heading.end)} {notice.kind} {attribute}{label(notice.heading.window)}: {notice}"
+        text = f"{clock(notice.heading.end)} {notice.kind} {notice.heading.subject}: {notice}"
         yield Text(_cut(text, width), style=_STYLES.get(notice.kind, ""))

@@ -74,6 +74,15 @@ def kind_of(record: Record) -> RecordKind:
     return KINDS.get(record.kind, values)
 
 
+def rows_of(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield the cells of a table of a record. A withheld record has one row without a value."""
+    yield from kind_of(record).rows(record)
+
+    # Without this row, a reader could not tell a withheld window from one that nobody asked for.
+    if record.withheld:
+        yield withheld_fields.cells(record)
+
+
 def first(record: Record, count: int) -> ListedIntervals:
     """Return the intervals of the first values of a record, by their unbiased shares."""
     return kind_of(record).intervals(record, np.arange(min(count, len(record.values))))
