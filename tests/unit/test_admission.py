@@ -15,6 +15,7 @@ from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import (
     MOST_VERDICTS,
     TICK,
+    TICK_STEP,
     AcceptedFrame,
     Gate,
     Reason,
@@ -169,6 +170,30 @@ def test_under_embedded_only_ticks_move_the_clock():
     assert isinstance(frame, AcceptedFrame), "until the first tick nothing is late"
     assert gate.admit(TICK_FRAME, 1_016_000, clock) == (TICK, 1_016_000)
     assert reason_of(web(), 5, 1_016_000, gate).reason is Reason.LATE
+
+
+def test_under_embedded_a_tick_moves_the_clock_by_a_minute_at_most():
+    """Its writer chooses its time, which may lie 115 days ahead."""
+    gate = replace(GATE, log_has_time=False)
+    day_ahead = NOW + 86_400_000
+    run = [(0, day_ahead, TICK_FRAME), (1, 5, web(name=HERE)), (2, day_ahead, TICK_FRAME)]
+    assert admit(gate, run, NOW).clock == NOW + 2 * TICK_STEP
+    clock = NOW
+    for _, timestamp, data in run:
+        clock = gate.admit(data, timestamp, clock)[1]
+    assert clock == NOW + 2 * TICK_STEP
+    assert GATE.admit(TICK_FRAME, day_ahead, NOW) == (TICK, day_ahead), "a broker that stamps records is believed"
+
+
+def test_under_embedded_a_clock_is_right_again_two_minutes_after_an_hour_of_sleep():
+    gate = replace(GATE, log_has_time=False)
+    clock, now = NOW, NOW + 3_600_000
+    ticks = 0
+    while clock != now:
+        now += 1_000
+        clock = gate.admit(TICK_FRAME, now, clock)[1]
+        ticks += 1
+    assert ticks <= 120, "one tick a second"
 
 
 def test_a_duplicate_is_refused_with_the_number_of_its_reports():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,6 +22,8 @@ from aggregator.board.answers import lookup
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.answers.window_answers import WindowEstimate
+from aggregator.board.server.events import Events
+from aggregator.board.server.follower import BoardFollower
 from aggregator.board.server.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.server.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store
@@ -30,7 +33,9 @@ from aggregator.records.maps_record import is_maps
 from aggregator.records.span import PUBLISH_SECONDS
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
+from hubbub.kafka.settings import Kafka
 from oracles.consistency import answer, apply
+from oracles.errors import ReportError
 from oracles.heavy import heavy_hitters
 from oracles.query import File
 from oracles.query.settings import Threshold
@@ -759,3 +764,21 @@ def test_metrics_have_the_age_of_the_newest_finals(crowd):
     }
     assert result["hubbub_expected_final_age_seconds"] == ages
     assert not [name for name in result if name.startswith(("hubbub_top", "hubbub_hitter"))]
+
+
+@pytest.mark.parametrize(
+    ("embedded", "seconds_ahead", "says"), [(True, 11, True), (True, 10, False), (False, 11, False)]
+)
+def test_a_clock_of_an_embedded_broker_that_is_ahead_is_told(embedded, seconds_ahead, says):
+    """The status tells it, also if it is so far ahead that the board refuses it."""
+    now = START + 60
+    for further in (0, 10_000) if says else (0,):
+        board = store(clock=lambda: now)
+        closed_through = now + seconds_ahead + further - HOMEPAGE.lateness
+        message = boards.status_message(HOMEPAGE, closed_through, None)
+        with suppress(ReportError):
+            feed(board, *message)
+        follower = BoardFollower(Kafka("nowhere:1", "p.", embedded=embedded), board, Events(), BoardMetrics(board))
+        notice = follower.state()["notice"]
+        assert (notice is not None) == says
+        assert not says or f"{seconds_ahead + further} s ahead" in notice

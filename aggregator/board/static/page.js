@@ -15,7 +15,7 @@ const LIST_SECONDS = 60; // until the queries are listed again, because no event
 const $ = (id) => document.getElementById(id);
 const SECTIONS = ["overview", "board", "empty", "token"];
 
-const state = { queries: [], rows: [], ready: false, at: null, ahead: 0, listTime: 0, isStale: false, problem: null };
+const state = { queries: [], rows: [], ready: false, at: null, ahead: 0, listTime: 0, isStale: false, problem: null, notice: null };
 const now = () => Date.now() / 1000 + state.ahead;
 const answers = new Answers();
 const address = new Address(refresh);
@@ -112,7 +112,8 @@ function status() {
   if (state.problem || !state.ready) return;
   const { state: kind, text, hint } = currentStatus();
   line(kind, text);
-  if ($("late").textContent !== hint) $("late").textContent = hint;
+  const notice = state.notice ?? hint;
+  if ($("late").textContent !== notice) $("late").textContent = notice;
   if (isOverview()) overview.tick(now());
 }
 
@@ -171,6 +172,7 @@ function beat(data) {
   if (data.problem) return lost(data.problem, NO_BROKER);
   if (!data.ready) return line("starting", "The board is reading the topics");
   state.problem = null;
+  state.notice = data.notice;
   state.at = Date.now() / 1000;
   state.ahead = data.now - state.at;
   if (oldProblem || !state.ready) {

@@ -57,6 +57,8 @@ class Store:
         self._alerts: OrderedDict[str, Alert] = OrderedDict()
         self._statuses: dict[str, QueryStatus] = {}
         """The newest status of each digest."""
+        self._log_clock = 0
+        """Unix seconds that the clock of the reports has reached."""
         self._definitions = DefinitionLog()
         self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY_RECORDS)
         """Records that wait for their definitions, each with its digest and the method that takes it."""
@@ -140,9 +142,18 @@ class Store:
     def take_status(self, value: bytes) -> None:
         """Add the status of a query."""
         status = decode_status(value)
+        query = self._definition_of(self.take_status, value, status.query, status.digest)
+        if query is not None:
+            # A clock beyond the check says more than any other.
+            self._log_clock = max(self._log_clock, status.closed_through + query.lateness)
         self._check_time(status.closed_through)
-        if self._definition_of(self.take_status, value, status.query, status.digest) is not None:
+        if query is not None:
             self._statuses[status.digest] = status
+
+    @property
+    def clock_lead(self) -> float:
+        """Seconds by which the clock of the reports is ahead of this machine's at least. If it is behind, below 0."""
+        return self._log_clock - self._clock()
 
     @property
     def formats(self) -> Formats:

@@ -27,6 +27,9 @@ Data = bytes | UnreadableBatch | None
 MOST_VERDICTS = 1024
 """The most verdicts that a gate keeps. Strangers can send any number of kinds."""
 
+TICK_STEP = 60_000
+"""The most milliseconds by which a tick moves the clock of a log without times, where its writer chooses its time."""
+
 
 class Reason(StrEnum):
     """Why a record is refused."""
@@ -167,8 +170,16 @@ class Gate:
         except FrameError as error:
             return Refusal(Reason(error.reason), error.detail, None, _claimed_reports(data)), clock
         if frame.is_tick:
-            return TICK, advance(clock, timestamp)
+            return TICK, self._after_tick(timestamp, clock)
         return self._judge_frame(frame, clock), clock
+
+    def _after_tick(self, timestamp: Clock, clock: Clock) -> Clock:
+        """Return the clock after a tick."""
+        later_clock = advance(clock, timestamp)
+        if self.log_has_time or clock is None or later_clock is None:
+            return later_clock
+        # One tick of a stranger could make all later reports late. The log alone decides, so a replay agrees.
+        return min(later_clock, clock + TICK_STEP)
 
     def _judge_frame(self, frame: Frame, clock: Clock) -> AcceptedFrame | Refusal:
         # JSON states no n. Its reports can be counted only with the width of the query.
