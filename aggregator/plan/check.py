@@ -1,17 +1,17 @@
 """The command `hubbub check`, which validates a query file and prints promises, errors and costs."""
 
 import argparse
-import sys
 from collections.abc import Iterator
 
 from aggregator.plan import check_text
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
 from aggregator.process.state_limit import StateLimit, add_max_state
-from hubbub.command.options import add_kafka, add_queries, parser_of, run, whole
+from hubbub.command.options import add_kafka, add_queries, parser_of, whole
+from hubbub.command.report import Report, add_format
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
-from hubbub.texts import up
+from hubbub.texts import few, up
 from oracles.errors import HubbubError
 from oracles.mechanisms import NEWEST
 from oracles.mechanisms.choice import total
@@ -35,30 +35,48 @@ sigma is the standard error of a share near zero. A share of `detectable` is sig
 probability 0.9. Both hold for a window with that many reports, each from another client.
 The memory of worker and board is right within a factor of 1.5. Several workers share theirs.
 Exit code: 0 valid, perhaps with warnings; 2 an invalid file, more than --max-state, or more groups than
-a worker can publish in time."""
+a worker can publish in time; 3 Kafka cannot be reached; 4 with --topic: a worker would not start with
+this file, or a definition in the topic cannot be read."""
 
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
 
-    def work() -> int:
-        file = load_file(options.file)
-        queries = file.queries.values()
-        for query in queries:
-            sys.stdout.write("\n".join(check_text.lines(query, options.partitions, options.clients)) + "\n\n")
+    report = Report("check", options)
+    return report.run(lambda: _check(report, options))
 
-        sums = (sum_of_charges(queries, DEVICE_EPSILON), *check_text.processes(queries, options.partitions))
-        sys.stdout.write("\n".join(check_text.label("together", *sums)) + "\n")
-        sys.stdout.write("".join(f"{line}\n" for line in check_text.label("edition", *_newer(file, options.file))))
-        if options.topic:
-            sys.stdout.write("".join(f"{line}\n" for line in check_text.label("topic", *_compared(file, options))))
 
-        faults = StateLimit(options.partitions, options.max_state).faults(queries)
-        faults += [fault for query in queries if (fault := check_text.group_refusal(query))]
-        sys.stderr.write("".join(f"hubbub check: {options.file}: {fault}\n" for fault in faults))
-        return 2 if faults else 0
+def _check(report: Report, options: argparse.Namespace) -> int:
+    """Print everything about the file, and return the exit code."""
+    file = load_file(options.file)
+    queries = file.queries.values()
+    report.members |= {"file": str(options.file), "queries": [], "together": [], "edition": [], "topic": None}
+    for query in queries:
+        lines = [*check_text.lines(query, options.partitions, options.clients)]
+        report.say("\n".join(lines) + "\n\n")
+        report.members["queries"].append({"name": query.name, "digest": query.digest.hex(), "lines": lines})
 
-    return run("check", work)
+    sums = [sum_of_charges(queries, DEVICE_EPSILON), *check_text.processes(queries, options.partitions)]
+    _add(report, "together", sums)
+    _add(report, "edition", [*_newer(file, options.file)])
+    reasons: list[str] = []
+    if options.topic:
+        definitions = _definitions(options)
+        _add(report, "topic", [*compare(file, definitions, DEVICE_EPSILON)])
+        reasons = start_refusals(file, definitions)
+
+    faults = StateLimit(options.partitions, options.max_state).faults(queries)
+    faults += [fault for query in queries if (fault := check_text.group_refusal(query))]
+    report.fault(*(f"{options.file}: {fault}" for fault in (*faults, *reasons)))
+    if faults:
+        return 2
+    return 4 if reasons else 0
+
+
+def _add(report: Report, name: str, texts: list[str]) -> None:
+    """Print texts behind their name, and add them to the report."""
+    report.say("".join(f"{line}\n" for line in check_text.label(name, *texts)))
+    report.members[name] = texts
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -76,6 +94,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
     parser.add_argument("--topic", action="store_true", help=purpose)
     add_kafka(parser, embedded=True)
+    add_format(parser)
 
     options = parser.parse_args(arguments)
     options.file = options.file or options.queries
@@ -99,8 +118,8 @@ def _newer(file: File, path: str) -> Iterator[str]:
     yield from savings(file, newer)
 
 
-def _compared(file: File, options: argparse.Namespace) -> Iterator[str]:
-    """Yield the differences between the file and the topic."""
+def _definitions(options: argparse.Namespace) -> Definitions:
+    """Return the definitions of the topic."""
     # A check without a topic must run in an install without a client of Kafka.
     import asyncio
 
@@ -111,7 +130,26 @@ def _compared(file: File, options: argparse.Namespace) -> Iterator[str]:
         async with Follower(Kafka.read(options)) as follower:
             return follower.definitions
 
-    yield from compare(file, asyncio.run(definitions()), DEVICE_EPSILON)
+    return asyncio.run(definitions())
+
+
+def start_refusals(file: File, definitions: Definitions) -> list[str]:
+    """Return why a worker would not start with this file, or could not read a definition."""
+    if definitions.formats.excess:
+        return [definitions.formats.excess]
+
+    update = changes(file, definitions, (), "")
+    reasons = [f"record {record.key!r} of the topic queries: {record.fault}" for record in definitions.unreadable]
+    if update.missing:
+        reasons.append(
+            f"a worker would not start, because the file lacks active queries: {few(update.missing)}. Add them, or "
+            "retire them with `hubbub worker --retire`"
+        )
+    if update.edition_lines:
+        names = few([*update.edition_lines])
+        reasons.append(f"a worker would not start, because only the edition changes the digests of {names}")
+    reasons += [f"a worker would not start: queries.{name}: {fault}" for name, fault in update.group_faults.items()]
+    return reasons
 
 
 def savings(file: File, newer: File) -> Iterator[str]:

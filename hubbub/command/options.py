@@ -263,24 +263,28 @@ def run(command: str, work: Callable[[], int | None]) -> int:
     try:
         return work() or 0
     except Exception as error:
-        reason = _first_error(error)
-        reason = access_refusal(command, reason) or reason
-        if isinstance(reason, HubbubError):
-            code = reason.exit_code
-            # Without a login there are no access lists, so a topic that seems missing is missing.
-            text = f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
-        elif isinstance(reason, (TimeoutError, *_kafka_errors(*_SILENT))):
-            code = 3
-            text = f"Kafka does not answer: {reason!r}"
-        elif isinstance(reason, _kafka_errors("KafkaError")):
-            code = 1
-            text = f"Kafka refused: {reason}"
-        else:
-            # An unknown error is a fault of hubbub, and its traceback is needed.
+        failed = failure(command, error)
+        # An unknown error is a fault of hubbub, and its traceback is needed.
+        if failed is None:
             raise
 
+    code, text = failed
     sys.stderr.write("".join(f"hubbub {command}: {line}\n" for line in text.splitlines()))
     return code
+
+
+def failure(command: str, error: BaseException) -> tuple[int, str] | None:
+    """Return the exit code and the text of an error of hubbub or Kafka, or None for any other error."""
+    reason = _first_error(error)
+    reason = access_refusal(command, reason) or reason
+    if isinstance(reason, HubbubError):
+        # Without a login there are no access lists, so a topic that seems missing is missing.
+        return reason.exit_code, f"{reason}\n{hint(command, reason) if os.environ.get(SECURITY) else ''}"
+    if isinstance(reason, (TimeoutError, *_kafka_errors(*_SILENT))):
+        return 3, f"Kafka does not answer: {reason!r}"
+    if isinstance(reason, _kafka_errors("KafkaError")):
+        return 1, f"Kafka refused: {reason}"
+    return None
 
 
 def _first_error(error: BaseException) -> BaseException:
