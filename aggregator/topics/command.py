@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +29,8 @@ from aggregator.topics.layout import (
     refusals,
 )
 from aggregator.topics.sizes import Sizes, sizes
-from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of, run, whole
+from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of, whole
+from hubbub.command.report import Report, add_format
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.settings import QUERIES, REPORTS, WORKER, Kafka
@@ -65,8 +65,9 @@ Kafka refuses a setting: the others are set, and a message names the guarantee t
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
+    report = Report("topics", options)
 
-    def work() -> None:
+    def work() -> int:
         kafka = Kafka.read(options)
         needs = sizes(load(options.queries).values()) if options.queries else None
         partitions = options.partitions
@@ -76,9 +77,22 @@ def main(arguments: list[str]) -> int:
         rise = FormatsRise(kafka, may_rise=options.raise_formats, stop=options.stop_workers, hint=options.stop_hint)
 
         ensuring = ensure(kafka, partitions, replication, frame, sizes=needs, dry=options.dry_run, rise=rise)
-        sys.stdout.write("".join(f"{line}\n" for line in asyncio.run(ensuring)))
+        lines = asyncio.run(ensuring)
+        report.say("".join(f"{line}\n" for line in lines))
+        report.members["changes"] = steps(lines)
+        report.members["right"] = [line.removeprefix(RIGHT) for line in lines if line.startswith(RIGHT)]
+        return 0
 
-    return run("topics", work)
+    return report.run(work)
+
+
+RIGHT = "right "
+"""The start of the line of a topic that needs no change."""
+
+
+def steps(lines: Sequence[str]) -> list[str]:
+    """Return the lines of `ensure` that change something."""
+    return [line for line in lines if not line.startswith(RIGHT)]
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -107,6 +121,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_option(parser, "HUBBUB_STOP_HINT", "--stop-hint", hint, default="", metavar="TEXT")
 
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
+    add_format(parser)
     return parser.parse_args(arguments)
 
 
@@ -223,7 +238,7 @@ def _lines(
             text = ", ".join([partitions_text(topic.partitions), replicas, *settings])
             yield f"{'would create' if dry else 'created'} {topic.name}: {text}"
         elif not changes[topic.name]:
-            yield f"right {topic.name}: {partitions_text(description.partitions)}"
+            yield f"{RIGHT}{topic.name}: {partitions_text(description.partitions)}"
         else:
             for name, value in changes[topic.name].items():
                 has = description.settings.get(name, "unknown")

@@ -3,19 +3,19 @@
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.admin import AIOKafkaAdminClient
 
 from aggregator.errors import TopicsError
 from aggregator.topics.broker_topics import describe
-from aggregator.topics.command import PARTITIONS, ensure
+from aggregator.topics.command import PARTITIONS, ensure, steps
 from aggregator.topics.formats_version import FormatsRise
 from aggregator.topics.sizes import sizes
-from hubbub.command.options import add_kafka, add_max_frame, parser_of, run
+from hubbub.command.options import add_kafka, add_max_frame, parser_of
+from hubbub.command.report import Report, add_format
 from hubbub.definitions import formats_record
 from hubbub.definitions.formats import NEWEST, RAISE, Formats, release
 from hubbub.kafka.clients import client_arguments, started
@@ -35,7 +35,8 @@ example:
   ...
 
 Exit code: 0 this release can work here, at once or after the steps that it names; 2 wrong options;
-3 Kafka cannot be reached; 4 it cannot: the formats version is higher, or a topic cannot be made right."""
+3 Kafka cannot be reached; 4 it cannot: the formats version is higher, or a topic cannot be made right.
+With --strict it is 0 only if no step is left, so a pipeline can ask whether all is well now."""
 
 
 class NoRise(FormatsRise):
@@ -47,13 +48,46 @@ class NoRise(FormatsRise):
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
+    report = Report("doctor", options)
 
     def work() -> int:
-        lines, code = asyncio.run(_examine(Kafka.read(options), options))
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
-        return code
+        examination = asyncio.run(_examine(Kafka.read(options), options))
+        report.say("".join(f"{line}\n" for line in examination.lines))
+        formats = examination.formats
+        report.members |= {
+            "topics": examination.steps,
+            "formats": formats and {"version": formats.version, "release": formats.release, "needed": NEWEST},
+            "workers": examination.workers,
+            "lines": examination.lines,
+        }
+        if options.strict:
+            report.fault(*examination.needs)
+        return 4 if options.strict and examination.needs else examination.code
 
-    return run("doctor", work)
+    return report.run(work)
+
+
+class Examination(NamedTuple):
+    """The state of the topics, as this release sees it."""
+
+    lines: list[str]
+    """The text for people."""
+    code: int
+    """The exit code without `--strict`."""
+    steps: list[str]
+    """The changes that `hubbub topics` would make, or why it cannot."""
+    formats: Formats | None
+    """The formats version, or None if the prefix is new."""
+    workers: list[str]
+    """The members of the group."""
+
+    @property
+    def needs(self) -> list[str]:
+        """All that a person must do before everything is right."""
+        needs = [f"topics: {step}" for step in self.steps]
+        if self.formats is not None and self.formats.version != NEWEST:
+            needs.append(f"formats: the topics have {self.formats}, and this release writes version {NEWEST}")
+        return needs
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
@@ -63,11 +97,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     file = os.environ.get("HUBBUB_QUERIES") or ("hubbub.toml" if Path("hubbub.toml").exists() else None)
     queries_help = "query file, as for `hubbub topics` (HUBBUB_QUERIES; default: hubbub.toml if it exists)"
     parser.add_argument("--queries", default=file, metavar="FILE", help=queries_help)
+    strict = "exit with 0 only if topics and formats need nothing, else with 4"
+    parser.add_argument("--strict", action="store_true", help=strict)
+    add_format(parser)
     return parser.parse_args(arguments)
 
 
-async def _examine(kafka: Kafka, options: argparse.Namespace) -> tuple[list[str], int]:
-    """Return the lines and the exit code."""
+async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
+    """Ask the brokers."""
     needs = sizes(load(options.queries).values()) if options.queries else None
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         descriptions = await describe(admin, [kafka.topic(REPORTS), kafka.topic(QUERIES)])
@@ -84,24 +121,20 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> tuple[list[str]
     try:
         changes = await ensure(kafka, count, copies, options.max_frame, sizes=needs, dry=True, rise=NoRise(kafka))
         # A rise changes the topics too, in the step that stops the workers.
-        if any(topic_steps(changes)) and not (formats is not None and formats.is_lower):
+        if steps(changes) and not (formats is not None and formats.is_lower):
             step = f"run `hubbub topics{present}`, then "
     except TopicsError as error:
         changes = [f"cannot be made right: {line}" for line in str(error).splitlines()]
         code = 4
         step = "make the topics right, then "
 
-    return [*topic_lines(changes), *state_lines(formats, running, step, present)], code
-
-
-def topic_steps(changes: Sequence[str]) -> list[str]:
-    """Return the lines of `hubbub topics` that change something."""
-    return [line for line in changes if not line.startswith("right ")]
+    lines = [*topic_lines(changes), *state_lines(formats, running, step, present)]
+    return Examination(lines, code, steps(changes), formats, running)
 
 
 def topic_lines(changes: Sequence[str]) -> Iterator[str]:
     """Yield what `hubbub topics` would change."""
-    yield from (f"topics: {line}" for line in topic_steps(changes) or ["all are right"])
+    yield from (f"topics: {line}" for line in steps(changes) or ["all are right"])
 
 
 def state_lines(formats: Formats | None, running: Sequence[str], step: str = "", options: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ VERSION = 1
 
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add the option that chooses between text and JSON."""
-    meaning = "text for people, or json: one object with `ok`, `code` and `faults` (docs/operating.md)"
+    meaning = "format of the output; json is one object with `ok`, `code` and `faults`"
     parser.add_argument("--format", choices=("text", "json"), default="text", help=f"{meaning} (default: text)")
 
 

@@ -8,6 +8,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 import hubbub
+from aggregator.plan import check
 from aggregator.reading.audit import command as audit
 from aggregator.reading.export import command as export
 from aggregator.topics import command as topics
@@ -216,3 +217,46 @@ def test_the_doctor_names_the_options_with_which_the_version_rises(place, capsys
     assert doctor.main(where(place.kafka)) == 0
     assert "run `hubbub topics --raise-formats --partitions 2 --replication 1`" in capsys.readouterr().out
     assert raise_formats(place, "--replication", "1") == 0
+
+
+def object_of(capsys, main, *arguments):
+    """Return the exit code and the JSON object of a command."""
+    capsys.readouterr()
+    code = main([*arguments, "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert (document["code"], document["ok"]) == (code, code == 0)
+    return code, document
+
+
+def test_four_commands_answer_a_pipeline(place, capsys):
+    at = where(place.kafka)
+    place.define_in_topic(place.queries)
+    code, document = object_of(capsys, doctor.main, *at, "--strict")
+    assert (code, document["topics"], document["workers"], document["faults"]) == (0, [], [], [])
+    assert document["formats"] == {"version": NEWEST, "release": release(), "needed": NEWEST}
+    code, document = object_of(capsys, topics.main, *at)
+    assert code == 0
+    assert document["changes"] == []
+    assert f"{place.kafka.topic('reports')}: 2 partitions" in document["right"]
+    code, document = object_of(capsys, audit.main, *at)
+    assert (code, document["records"], document["matching"], document["wrong"]) == (0, 0, 0, [])
+    assert object_of(capsys, check.main, str(place.file), "--topic", *at)[0] == 0
+
+    other_file = place.folder / "other.toml"
+    other_file.write_text(PAGE.replace("queries.page", "queries.other"))
+    code, document = object_of(capsys, check.main, str(other_file), "--topic", *at)
+    assert code == 4
+    assert any("lacks active queries: page" in fault for fault in document["faults"])
+    change_settings(place.kafka, "reports", {"message.timestamp.type": "CreateTime"})
+    code, document = object_of(capsys, doctor.main, *at, "--strict")
+    assert code == 4
+    assert "message.timestamp.type from CreateTime to LogAppendTime" in document["faults"][0]
+    assert object_of(capsys, topics.main, *at, "--partitions", "3")[1]["faults"][0].endswith("--partitions 2`")
+
+
+def test_a_strict_doctor_fails_while_a_step_is_left(place, capsys):
+    assert doctor.main(where(place.kafka, "--strict")) == 0
+    set_formats(place, None)
+    assert doctor.main(where(place.kafka)) == 0
+    assert doctor.main(where(place.kafka, "--strict")) == 4
+    assert "formats: the topics have version 1" in capsys.readouterr().err

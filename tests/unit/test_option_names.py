@@ -98,6 +98,7 @@ MEANINGS = {
     "--start": "start of a virtual clock",
     "--stop-hint": "how people stop all workers",
     "--stop-workers": "command that stops all workers",
+    "--strict": "exit with 0 only if topics and formats need nothing",
     "--strings": "plan for unknown strings",
     "--table": "sizes of two attributes",
     "--target-share": "print the clients, or the epsilon, that make this share detectable",

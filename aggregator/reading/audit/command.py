@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import chain
 from typing import Any
 
@@ -12,7 +12,8 @@ from aiokafka import TopicPartition
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.records.subject import IMPOSSIBLE
-from hubbub.command.options import add_kafka, add_max_frame, moment, parser_of, run
+from hubbub.command.options import add_kafka, add_max_frame, moment, parser_of
+from hubbub.command.report import Report, add_format
 from hubbub.definitions import formats
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -53,11 +54,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--from", dest="start", type=moment, metavar="TIME", help=start)
     end = "end of the range (default: the end of the log)"
     parser.add_argument("--to", dest="end", type=moment, metavar="TIME", help=end)
+    add_format(parser)
     options = parser.parse_args(arguments)
-    return run("audit", lambda: asyncio.run(_audit(Kafka.read(options), options)))
+    report = Report("audit", options)
+    return report.run(lambda: asyncio.run(_audit(Kafka.read(options), report, options)))
 
 
-async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
+async def _audit(kafka: Kafka, report: Report, options: argparse.Namespace) -> int:
     counts = await partitions(kafka, REPORTS, QUERIES, ESTIMATES, ALERTS)
     async with Follower(kafka) as follower:
         catalog = follower.definitions
@@ -79,17 +82,25 @@ async def _audit(kafka: Kafka, options: argparse.Namespace) -> int:
     older = {key for key in faults if comparison.is_of_older_release(key, records.get(key))}
     faults = [key for key in faults if key not in older]
     for key in sorted(older)[:MOST_FAULTS]:
-        sys.stderr.write(f"hubbub audit: {key.decode()}: an older release made it, without the flag {IMPOSSIBLE}\n")
+        report.remark(f"{key.decode()}: an older release made it, without the flag {IMPOSSIBLE}")
     match_count = len(expected) - len(faults) - len(older)
     faults += sorted(key for key in comparison.compared if key not in expected)
     for key in faults[:MOST_FAULTS]:
         fault = "differs from the log" if key in records else "is missing"
-        sys.stderr.write(f"hubbub audit: {key.decode()}: {fault}\n")
+        report.fault(f"{key.decode()}: {fault}")
     if len(faults) > MOST_FAULTS:
-        sys.stderr.write(f"hubbub audit: and {len(faults) - MOST_FAULTS} more\n")
+        report.fault(f"and {len(faults) - MOST_FAULTS} more")
 
-    sys.stdout.write(f"{match_count} of {len(expected)} records match the log\n")
-    sys.stdout.write(f"not compared: {_exclusions(fold, catalog, options, comparison.incomplete)}\n")
+    exclusions = [*_exclusions(fold, catalog, options, comparison.incomplete)]
+    report.say(f"{match_count} of {len(expected)} records match the log\n")
+    report.say(f"not compared: {'; '.join(exclusions)}\n")
+    report.members |= {
+        "records": len(expected),
+        "matching": match_count,
+        "wrong": [key.decode(errors="replace") for key in faults],
+        "of_older_release": [key.decode(errors="replace") for key in sorted(older)],
+        "not_compared": exclusions,
+    }
     return 4 if faults else 0
 
 
@@ -140,19 +151,21 @@ async def _newest(kafka: Kafka, name: str, count: int) -> dict[bytes, bytes]:
     return values
 
 
-def _exclusions(fold: Fold, catalog: Definitions, options: argparse.Namespace, incomplete: Collection[str]) -> str:
-    """Return the windows that were not compared, as text."""
-    texts = []
+def _exclusions(
+    fold: Fold, catalog: Definitions, options: argparse.Namespace, incomplete: Collection[str]
+) -> Iterator[str]:
+    """Yield which windows were not compared."""
     if options.start is not None:
-        texts += ["windows since the start", "alerts", "windows that begin before the first one with values"]
+        yield "windows since the start"
+        yield "alerts"
+        yield "windows that begin before the first one with values"
     if options.end is not None:
-        texts.append("windows that end after --to")
+        yield "windows that end after --to"
     if incomplete:
         names = ", ".join(sorted(incomplete))
-        texts.append(f"windows of {names} from an incomplete one to the end of the next one with values")
+        yield f"windows of {names} from an incomplete one to the end of the next one with values"
 
     unread = [versions.query.name for versions in catalog.versions.values() if fold.through(versions) is None]
     if unread:
-        texts.append(f"windows of {', '.join(unread)}: a partition has no record in the range")
-    texts.append("windows that the log has not closed")
-    return "; ".join(texts)
+        yield f"windows of {', '.join(unread)}: a partition has no record in the range"
+    yield "windows that the log has not closed"
