@@ -88,9 +88,9 @@ class Accuracy:
     )
 
     def measures(self, query: Query, span: Span) -> bool:
-        """Whether true counts of a window may come. Only simulated queries have them, and unknown strings have none."""
-        is_simulated = query.digest.hex() in self.truth and query.strings is None
-        return is_simulated and span.window.kind != "all"  # the start of `all` may be dropped
+        """Whether true counts of a window may come. Only simulated queries have them."""
+        # The start of `all` may be dropped.
+        return query.digest.hex() in self.truth and span.window.kind != "all"
 
     def enqueue(self, query: Query, span: Span, findings: tuple[AnyFindings, ...]) -> None:
         """Measure a final later, when its true counts had time to come."""

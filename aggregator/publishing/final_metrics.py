@@ -17,11 +17,10 @@ class NumberMetrics(NamedTuple):
 
 
 class FinalMetrics(NamedTuple):
-    """The metrics of one attribute of a final."""
+    """The metrics of one attribute of a final. A withheld attribute has only flags."""
 
     name: str | None
     flags: tuple[str, ...]
-    withheld: bool = False
     sigma: float = math.nan
     detectable: float | None = None
     threshold: float | None = None

@@ -25,5 +25,5 @@ def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequ
 def metrics(query: Query, findings: AnyFindings) -> FinalMetrics:
     """Return the metrics of an attribute of a final."""
     if isinstance(findings, WithheldFindings):
-        return FinalMetrics(findings.subject.name, findings.flags, withheld=True)
+        return FinalMetrics(findings.subject.name, findings.flags)
     return kind_of(findings.subject).metrics(query, findings)

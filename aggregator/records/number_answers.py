@@ -51,6 +51,11 @@ class NumberAnswers:
         return self._record.numbers()
 
     @property
+    def known(self) -> bool:
+        """Whether the window shows numbers."""
+        return self.numbers is not None and self.numbers.known
+
+    @property
     def shows_all_bins(self) -> bool:
         """Whether the cumulative shares have a step for each bin."""
         return not self._fields or len(self._fields["cdf"]) == self._fields["bins"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from oracles.discover import Coding
 from oracles.discover.alphabet import DEFAULT_ALPHABET, LONGEST, NORMALS, OPEN_END
@@ -63,6 +63,15 @@ class Discovery:
 def is_discovery(domain: object) -> bool:
     """Whether a domain of a query file is one of unknown strings."""
     return isinstance(domain, dict) and DISCOVER in domain
+
+
+def keys_of_meaning(meaning: object) -> dict[str, Any]:
+    """Return the keys of a query file for the `meaning` of unknown strings, and none for any other domain."""
+    if not is_discovery(meaning):
+        return {}
+    # A query file has the normal form beside the domain.
+    table = cast(dict[str, Any], meaning)
+    return {"domain": {key: value for key, value in table.items() if key != "normal"}, "normal": table["normal"]}
 
 
 def is_encodable(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from oracles.errors import HubbubError, QueryError
 from oracles.query import Query, parse
 from oracles.query.public_definition import public_definition
-from oracles.query.strings import is_discovery
+from oracles.query.strings import keys_of_meaning
 from producers.errors import NotAllowed
 from producers.pins import check_numbers, check_pins
 
@@ -62,9 +62,7 @@ def _table(definition: Mapping[str, Any]) -> dict[str, Any]:
 
     oracle = definition["oracle"]
     domains = [definition.get("domain")]
-    if is_discovery(definition.get("domain")):  # a query file has the normal form beside the domain
-        table["domain"] = {key: value for key, value in definition["domain"].items() if key != "normal"}
-        table["normal"] = definition["domain"]["normal"]
+    table |= keys_of_meaning(definition.get("domain"))
     if "attributes" in definition:
         table["attributes"] = {name: attribute["domain"] for name, attribute in definition["attributes"].items()}
         domains = list(table["attributes"].values())

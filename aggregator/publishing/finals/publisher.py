@@ -199,9 +199,6 @@ async def _no_answers() -> AsyncIterator[list[Answer]]:
 def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics]) -> None:
     """Set the gauges of the newest final."""
     for attribute in attributes:
-        if attribute.withheld:
-            continue
-
         labels = query.name, attribute.name or ""
         if math.isnan(attribute.sigma):
             set_number_gauges(metrics, labels, attribute.numbers)
@@ -214,7 +211,7 @@ def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics
 
 
 def set_number_gauges(metrics: Metrics, labels: tuple[str, str], numbers: NumberMetrics | None) -> None:
-    """Set the gauges of an attribute whose answers are numbers, unless the window is too small to know any."""
+    """Set the gauges of an attribute whose answers are numbers, unless the window shows none."""
     if numbers is None:
         return
 

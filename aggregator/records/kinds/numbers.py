@@ -12,7 +12,7 @@ from aggregator.records.display import is_weak_number
 from aggregator.records.findings import GroupTotal, NumberFindings, WindowFindings
 from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals
-from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, Measure, NumberAnswers, NumberRow
+from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers, NumberRow
 from aggregator.records.number_rows import number_fields
 from aggregator.records.percentages import percent
 from aggregator.records.record import Record
@@ -21,7 +21,7 @@ from oracles.consistency import UNBIASED
 from oracles.estimate.changes import holm
 from oracles.estimate.intervals import LEVEL
 from oracles.estimate.looks import ONE_LOOK, Looks
-from oracles.numbers import LOG, Scale
+from oracles.numbers import LOG, Numbers, Scale
 from oracles.numbers.number_differences import NumberDifference, NumberDifferences
 from oracles.query.settings import quantile_of
 from oracles.types import Ints
@@ -59,7 +59,6 @@ def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
     """Yield the answers that the query asks for. One without a value or an interval is not shown."""
     del most
     numbers = NumberAnswers(record)
-    scale = numbers.scale
     for row in numbers.rows():
         if row.value is not None and row.low is not None and row.high is not None:
             yield ShownAnswer(
@@ -70,9 +69,8 @@ def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
                 measure=row.measure,
                 unit=numbers.unit if row.measure == "number" else None,
                 is_present=True,
-                is_weak=scale is not None
-                and row.measure == "number"
-                and is_weak_number(row.name, row.low, row.high, scale),
+                is_weak=row.measure == "number"
+                and is_weak_number(row.name, row.low, row.high, cast(Scale, numbers.scale)),
             )
 
 
@@ -118,12 +116,11 @@ def differences(
     del size
     reference_answers = NumberAnswers(before)
     answers = NumberAnswers(after)
-    reference = reference_answers.numbers
-    numbers = answers.numbers
-    if reference is None or numbers is None or not (reference.known and numbers.known):
+    if not (reference_answers.known and answers.known):
         return Differences(LEVEL, 0, 0, [])
 
-    changes = NumberDifferences(reference, numbers, not apart and after.answers in PANEL, looks)
+    reference = cast(Numbers, reference_answers.numbers)
+    changes = NumberDifferences(reference, cast(Numbers, answers.numbers), not apart and after.answers in PANEL, looks)
     tested = {}
     for name in [*answers.names, *(names or [])]:
         change = _number_change(changes, name, reference_answers, answers)
@@ -135,10 +132,11 @@ def differences(
     proofs = holm(p_values, len(tested), looks.part * family_error).tolist()
     rows = {}
     for (name, change), is_proved in zip(tested.items(), proofs, strict=True):
-        scale = None if name in answers.ranges else reference.scale
         # A test and a difference that disagree about the direction prove none.
         is_sure = is_proved and change.side != 0.0 and change.side * change.difference > 0.0
-        rows[name] = one_side(_number_row(name, scale, _on_scale(change, scale), is_sure))
+        is_range = name in answers.ranges
+        row = _share_row(name, change, is_sure) if is_range else _number_row(name, reference.scale, change, is_sure)
+        rows[name] = one_side(row)
 
     selection = [name for name in (answers.names if names is None else names) if name in rows]
     count = sum(row.proved for row in rows.values())
@@ -146,10 +144,8 @@ def differences(
     return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]], width)
 
 
-def _on_scale(change: NumberDifference, scale: Scale | None) -> NumberDifference:
+def _on_scale(change: NumberDifference, scale: Scale) -> NumberDifference:
     """Return a change of numbers whose interval does not leave the scale."""
-    if scale is None:
-        return change
     width = scale.high - scale.low
     return change._replace(low=max(change.low, -width), high=min(change.high, width))
 
@@ -212,11 +208,20 @@ def _range_change(
     return changes.range(*ends) if start_bin < end_bin else None
 
 
-def _number_row(name: str, scale: Scale | None, change: NumberDifference, is_proved: bool) -> DifferenceRow:
-    """Return the row of a number on a scale, or of a share."""
-    measure: Measure = "share" if scale is None else "number"
-    digits = DIGITS if scale is None else digits_of(scale)
+def _share_row(name: str, change: NumberDifference, is_proved: bool) -> DifferenceRow:
+    """Return the row of the share of a range."""
+    columns = _columns(change, DIGITS)
+    return DifferenceRow(value=name, measure="share", **columns, p_value=change.p_value, proved=is_proved)
+
+
+def _number_row(name: str, scale: Scale, change: NumberDifference, is_proved: bool) -> DifferenceRow:
+    """Return the row of a number on a scale."""
+    columns = _columns(_on_scale(change, scale), digits_of(scale))
+    return DifferenceRow(value=name, measure="number", **columns, p_value=change.p_value, proved=is_proved)
+
+
+def _columns(change: NumberDifference, digits: int) -> dict[str, Any]:
+    """Return the numbers of a change, as a row of differences has them."""
     numbers = change._asdict()
     del numbers["p_value"], numbers["side"]
-    columns = {key: rounded(number, digits) for key, number in numbers.items()}
-    return DifferenceRow(value=name, measure=measure, **columns, p_value=change.p_value, proved=is_proved)
+    return {key: rounded(number, digits) for key, number in numbers.items()}

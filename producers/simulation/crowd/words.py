@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
-from oracles.discover import Slots
+from oracles.discover import Slots, Strings
 from oracles.errors import ParameterError
 from oracles.query import Query
 from oracles.types import Ints
@@ -88,9 +89,7 @@ def read_words(specs: list[str], query: Query) -> Words:
 
 def _generated(count: int, exponent: float, query: Query) -> Words:
     """Return words of random symbols, whose shares fall like Zipf's law."""
-    if query.strings is None:
-        raise ParameterError(f"query {query.name!r} has values, not unknown strings")
-    coding = query.strings.coding
+    coding = cast(Strings, query.strings).coding
     rng = np.random.default_rng(_SEED)
     symbols = np.array(list((coding.alphabet or "abcdefghijklmnopqrstuvwxyz")[: max(2, coding.size - 1)]))
 
