@@ -20,7 +20,7 @@ LATENESS = 2
 """The lateness of clients whose clocks are right, in seconds."""
 FIRST_END = 75
 """Seconds from the start to the end of the first pane."""
-RATE = 5_000
+RATE: int | None = 5_000
 """Maximum answers a second to a query of unknown strings. One core simulates about 40,000."""
 CRASHES = {"null tile in map view": 20, "bad magic in cache": 180}
 """The new crashes, each with the seconds from the start until it appears."""
@@ -54,8 +54,16 @@ def words(query: Query) -> str:
     return "\n".join(lines)
 
 
-def scenario(delay: int) -> str:
+def options(query: Query, folder: Path) -> list[str]:
+    """Return the options of `hubbub simulate` for the values of the clients. Write the file that they name."""
+    path = folder / "words.txt"
+    path.write_text(words(query), encoding="utf-8")
+    return ["--values", f"words:{path}"]
+
+
+def scenario(query: Query, delay: int) -> str:
     """Return the scenario as `hubbub simulate` reads it."""
+    del query
     clocks = f'[[clock]]\nshare = 1.0\nby = "-{delay}s"\n' if delay else ""
     return clocks + "".join(
         f'[[surge]]\nvalue = {json.dumps(name)}\nshare = {SHARE}\nbegins = "{begins}s"\nrises = "{RISES}s"\n'

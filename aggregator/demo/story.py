@@ -2,11 +2,34 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Protocol
 
 from aggregator.demo import crashes, surge
 from oracles.query import Query
+from oracles.query.domain import NAMES
 
 QUERIES = Path(__file__).with_name("demo.toml")
+
+
+class Crowd(Protocol):
+    """The crowd of a kind of answer."""
+
+    RATE: int | None
+    """Maximum answers a second, or None if the crowd takes its part of the demo's answers."""
+
+    def events(self, query: Query, delay: int, /) -> Iterable[str]: ...
+
+    def options(self, query: Query, folder: Path, /) -> list[str]: ...
+
+    def scenario(self, query: Query, delay: int, /) -> str: ...
+
+
+_CROWDS: dict[str, Crowd] = {NAMES: crashes}
+
+
+def _crowd(query: Query) -> Crowd:
+    """Return the crowd of a query. A kind without a crowd of its own has that of values."""
+    return _CROWDS.get(query.domains[0].kind, surge)
 
 
 def query_text(delay: int) -> str:
@@ -16,28 +39,23 @@ def query_text(delay: int) -> str:
 
 def rates(queries: Iterable[Query], total: int) -> dict[str, int]:
     """Return the answers a second to each query. Queries without unknown strings share `total`."""
-    are_strings = {query.name: query.strings is not None for query in queries}
-    rate = max(1, total // max(1, len(are_strings) - sum(are_strings.values())))
-    return {name: min(rate, crashes.RATE) if strings else rate for name, strings in are_strings.items()}
+    crowds = {query.name: _crowd(query) for query in queries}
+    rate = max(1, total // max(1, sum(crowd.RATE is None for crowd in crowds.values())))
+    return {name: min(rate, crowd.RATE or rate) for name, crowd in crowds.items()}
 
 
 def events(query: Query, delay: int) -> Iterable[str]:
     """Return what happens in the demo, in words."""
-    return [surge.event(query)] if query.strings is None else crashes.events(query, delay)
+    return _crowd(query).events(query, delay)
 
 
 def values(query: Query, folder: Path) -> list[str]:
     """Return the options of `hubbub simulate` for the values of the clients. Write the file that they name."""
-    if query.strings is None:
-        return ["--values", surge.values(query), *surge.groups(query)]
-    words = folder / "words.txt"
-    words.write_text(crashes.words(query), encoding="utf-8")
-    return ["--values", f"words:{words}"]
+    return _crowd(query).options(query, folder)
 
 
 def changes(query: Query, delay: int, folder: Path) -> list[str]:
     """Return the options of `hubbub simulate` for what happens. Write the file that they name."""
     scenario = folder / "surge.toml"
-    text = surge.scenario(query) if query.strings is None else crashes.scenario(delay)
-    scenario.write_text(text, encoding="utf-8")
+    scenario.write_text(_crowd(query).scenario(query, delay), encoding="utf-8")
     return ["--scenario", str(scenario)]

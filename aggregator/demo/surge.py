@@ -2,11 +2,14 @@
 
 import json
 import math
+from pathlib import Path
 
 from oracles.numbers import LOG
 from oracles.query import Query
 from oracles.query.domain import OTHER
 
+RATE: int | None = None
+"""The crowd takes its part of the answers of a demo."""
 BEGINS = 60
 """Seconds from the start to the surge."""
 RISES = 5
@@ -56,11 +59,18 @@ def groups(query: Query) -> list[str]:
     return options
 
 
-def event(query: Query) -> str:
+def options(query: Query, folder: Path) -> list[str]:
+    """Return the options of `hubbub simulate` for the values of the clients."""
+    del folder
+    return ["--values", values(query), *groups(query)]
+
+
+def events(query: Query, delay: int = 0) -> list[str]:
     """Return what happens in the demo, in words."""
+    del delay
     has_numbers = query.domains[0].scale is not None
     what = "p95" if has_numbers else surge_value(query)
-    return f"{'regression' if has_numbers else 'surge'}: {what} of {query.name}, {BEGINS} s from now"
+    return [f"{'regression' if has_numbers else 'surge'}: {what} of {query.name}, {BEGINS} s from now"]
 
 
 def surge_value(query: Query) -> str:
@@ -69,8 +79,9 @@ def surge_value(query: Query) -> str:
     return domain.name(min(domain.named - 1, max(1, 42 * domain.named // 100))) if domain.named else OTHER
 
 
-def scenario(query: Query) -> str:
+def scenario(query: Query, delay: int = 0) -> str:
     """Return the scenario as `hubbub simulate` reads it."""
+    del delay
     table = "surge"
     change = f"value = {_quote(surge_value(query))}"
     if query.domains[0].scale is not None:

@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from aggregator.counting.checkpoint_plan import INTERVAL
 from aggregator.plan import costs, memory, outlook, readers, visibility
-from aggregator.plan.kinds import names
+from aggregator.plan.kinds import names, of_query
 from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.kinds.values import of_optimum
 from aggregator.plan.visibility import promises
@@ -131,7 +131,7 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
         if domain.values is not None and not domain.other:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
 
-    yield from names.string_warnings(query)
+    yield from of_query(query).notices(query)
     if clients is not None:
         yield from visibility.small_steps(query, clients)
 

@@ -92,7 +92,7 @@ def test_the_crowd_of_a_demo_fits_any_numbers(settings, values):
     (change,) = parse_scenario(tomllib.loads(surge.scenario(query)), Place("test"), query).changes
     assert change.factor == surge.FACTOR
     assert change.course.at(surge.BEGINS - 1) == 0.0
-    assert surge.event(query) == "regression: p95 of q, 60 s from now"
+    assert surge.events(query) == ["regression: p95 of q, 60 s from now"]
 
 
 def test_the_demo_shows_a_number_beside_the_homepages():
@@ -140,7 +140,7 @@ def test_the_first_pane_of_strings_ends_soon_after_the_start(moment):
     assert (math.ceil(moment) + crashes.FIRST_END - delay) % query.pane == 0
     assert query.lateness == crashes.LATENESS + delay
     assert query.is_searched(query.windows[0])
-    scenario = parse_scenario(tomllib.loads(crashes.scenario(delay)), Place("test"), query)
+    scenario = parse_scenario(tomllib.loads(crashes.scenario(query, delay)), Place("test"), query)
     assert [conduct.clock for conduct in scenario.conducts] == ([-delay] if delay else [])
     assert [change.value for change in scenario.changes] == list(crashes.CRASHES)
     assert ("behind" in " ".join(story.events(query, delay))) == bool(delay)

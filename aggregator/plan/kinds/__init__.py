@@ -5,6 +5,7 @@ from typing import Protocol
 
 from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.kinds.audience import Audience
+from oracles.query import Query
 from oracles.query.domain import NAMES, NUMBERS, VALUES
 
 
@@ -20,11 +21,19 @@ class Predictions(Protocol):
     def warnings(self, subject: Audience, /) -> Iterator[str]:
         """Yield warnings about settings with which an answer needs many people."""
 
+    def notices(self, query: Query, /) -> Iterator[str]:
+        """Yield warnings about a whole query."""
+
     def table(self, subject: Audience, /) -> Iterator[tuple[str, ...]]:
         """Yield the rows of a table of ways to answer, or none."""
 
 
 KINDS: dict[str, Predictions] = {VALUES: values, NUMBERS: numbers, NAMES: names}
+
+
+def of_query(query: Query) -> Predictions:
+    """Return the kind of the first answer of a query, which tells of names, as these have no other answers."""
+    return KINDS.get(query.domains[0].kind, values)
 
 
 def kind_of(subject: Audience) -> Predictions:

@@ -5,6 +5,7 @@ clients asked about one hashed value. `benchmarks/string_lengths.py` measured th
 """
 
 from collections.abc import Iterator
+from typing import cast
 from unicodedata import normalize
 
 from aggregator.counting.checkpoint_plan import BYTES_PER_S, INTERVAL
@@ -15,14 +16,13 @@ from aggregator.records.needed_people import people_of_names
 from hubbub.command.options import in_bytes
 from hubbub.definitions.versions import open_panes
 from hubbub.texts import percent
-from oracles.discover import Strings
+from oracles.discover import Coding, Strings
 from oracles.discover.cell_hash import MAP_SLOTS, MAPS
 from oracles.discover.reach import smallest_share
 from oracles.mechanisms import NEWEST
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query, parse
 from oracles.query.footprint import INTEGER
-from oracles.query.strings import Discovery
 
 LISTED = 6.6
 """The reach of names that are known before, if all clients are asked for one of a million names."""
@@ -67,8 +67,12 @@ def table(_: Audience) -> Iterator[tuple[str, ...]]:
 
 def sentences(subject: Audience) -> Iterator[str]:
     """Yield in words what a number of people will show."""
-    if subject.query.strings is not None and subject.encoder is not None:
-        yield from search_sentences(subject.query.strings, subject.encoder, subject.clients, subject.span)
+    yield from search_sentences(*_hashing(subject.query), subject.clients, subject.span)
+
+
+def _hashing(query: Query) -> tuple[Strings, Oracle]:
+    """Return the hash of unknown strings, and the oracle of their cells. Every query of this kind has both."""
+    return cast(Strings, query.strings), cast(Oracle, query.only_oracle)
 
 
 def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) -> Iterator[str]:
@@ -119,11 +123,7 @@ def query_of(length: int, cells: int, epsilon: float, answers: str, budget: floa
 
 def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
     """Yield the texts of `hubbub plan --strings`, and whether each is to be wrapped."""
-    strings = query.strings
-    cell = query.only_oracle
-    if strings is None or cell is None:
-        return
-
+    strings, cell = _hashing(query)
     way = "answers for life" if query.answers == "life" else f"answers {query.answers}"
     length = strings.coding.length
     about = f"an unknown string of {length} letters each, epsilon {cell.epsilon:g}, {way}, {cell.name}"
@@ -179,12 +179,8 @@ def written(query: Query, partitions: int) -> tuple[int, int]:
     return int(min(BYTES_PER_S, tally / INTERVAL) * DAY), tally * DAY // query.pane
 
 
-def string_warnings(query: Query) -> Iterator[str]:
+def notices(query: Query) -> Iterator[str]:
     """Yield warnings about unknown strings."""
-    discovery = discovery_of(query)
-    if discovery is None:
-        return
-
     yield (
         "a string can itself be personal: a name, an address, a token in a URL. Remove such parts on the device before "
         f"the client answers, and keep `crowd`: names are listed only if their estimate is at least {query.crowd} "
@@ -197,26 +193,22 @@ def string_warnings(query: Query) -> Iterator[str]:
         )
 
     # A larger alphabet can need more levels, and then each level has fewer reports to find a name with.
-    absent = _absent_symbols(discovery)
+    coding = _hashing(query)[0].coding
+    absent = _absent_symbols(coding)
     if absent:
-        yield f'normal = "{discovery.coding.normal}" never makes these symbols of the alphabet: {absent}'
+        yield f'normal = "{coding.normal}" never makes these symbols of the alphabet: {absent}'
 
 
-def _absent_symbols(discovery: Discovery) -> str:
+def _absent_symbols(coding: Coding) -> str:
     """Return the symbols that no text has in the normal form."""
-    normal = discovery.coding.normal
-    symbols = discovery.coding.alphabet or ""
+    normal = coding.normal
+    symbols = coding.alphabet or ""
     return "".join(
         symbol
         for symbol in symbols
         if (normal != "none" and normalize("NFC", symbol) != symbol)
         or (normal.endswith("lower") and symbol.isascii() and symbol.isupper())
     )
-
-
-def discovery_of(query: Query) -> Discovery | None:
-    """Return the domain of unknown strings, or None if the answers are listed."""
-    return None if query.domain is None else query.domain.discovery
 
 
 def _units(strings: Strings) -> str:

@@ -7,6 +7,7 @@ from aggregator.plan.kinds.audience import Audience
 from oracles.mechanisms import oracle
 from oracles.mechanisms.haar import Haar
 from oracles.numbers.tree import Tree
+from oracles.query import Query
 from oracles.query.settings import QUANTILES, quantile_name
 
 WIDTHS = (0.05, 0.02, 0.01, 0.005)
@@ -48,6 +49,11 @@ def sentences(subject: Audience) -> Iterator[str]:
 
 def warnings(_: Audience) -> Iterator[str]:
     """Yield nothing: answers for life need no more people than others."""
+    yield from ()
+
+
+def notices(_: Query) -> Iterator[str]:
+    """Yield nothing: a query of numbers has no warnings about all its answers together."""
     yield from ()
 
 

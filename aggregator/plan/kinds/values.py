@@ -226,6 +226,11 @@ def _count(number: int | None, factor: int = 1) -> str:
     return "more than 10^13" if number is None else f"{number * factor:,}"
 
 
+def notices(_: Query) -> Iterator[str]:
+    """Yield nothing: a query of listed values has no warnings about all its answers together."""
+    yield from ()
+
+
 def table(subject: Audience) -> Iterator[tuple[str, ...]]:
     """Yield the rows of a table of ways to answer, compared at the share that the query shows to these people."""
     encoder = subject.encoder
