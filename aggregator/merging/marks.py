@@ -1,8 +1,8 @@
 """The marks of a query: the times at which windows with values may begin and end, for each attribute and group.
 
 Between two marks lie no reports, or at least `crowd`. A window shows its values only if it begins and ends at
-marks. Everything that follows from the published windows is then about whole stretches between marks, and never
-about a smaller group. The marks depend only on the number of reports in each pane, in the order of time.
+marks. Every sum over published windows and groups is then about whole stretches between marks. The marks depend
+only on the number of reports in each pane, in the order of time.
 
 An edge is a time that may become a mark: a multiple of a span. The spans are the sizes and steps of the windows.
 """

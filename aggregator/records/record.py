@@ -183,9 +183,9 @@ class Record:
         is_json=True,
     )
     central: CrowdPrivacy | None = declared(
-        "what a person reveals to somebody who sees this one record: `epsilon` and `delta`, if `honest` reports of "
-        "others are honest ([privacy.md](privacy.md#who-sees-only-the-estimates)). Null in provisional records, and "
-        "if a person may be in the window twice",
+        "what a person reveals to somebody who sees this record and no other: `epsilon` and `delta`, if `honest` "
+        "reports of others are honest ([privacy.md](privacy.md#who-sees-only-the-estimates)). It says nothing about "
+        "several windows together. Null in provisional records, and if a person may be in the window twice",
         since=3,
         is_optional=True,
         document=documents.or_null(

@@ -40,7 +40,7 @@ class Settings:
     publish: int | None
     """Number of values in a record, or None for all."""
     crowd: int
-    """Smallest group whose values records of one kind can reveal. 1 means any."""
+    """Least number of reports in any sum over time and groups of all records. It does not bound one record."""
     threshold: Threshold
     require_id: bool
     family_error: float
@@ -177,8 +177,8 @@ KEYS = (
     Key("fallback", "method that replaces `calibrate` when hubbub rejects its prior", _FALLBACK, NORM_SUB),
     Key(
         "crowd",
-        "size of the smallest group of reports that all records of the query can reveal "
-        "([privacy.md](privacy.md#small-crowds)). `1` allows any group",
+        "least number of reports in any sum over time and groups that the records of the query reveal "
+        "([privacy.md](privacy.md#small-crowds)). It does not bound one record alone. `1` allows any number",
         POSITIVE,
         50,
         # Definitions in a topic can be older than the key, and their records revealed any group.

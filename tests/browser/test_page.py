@@ -144,9 +144,12 @@ def test_the_page_says_what_one_record_reveals(watch, still, start):
     assert 0 < central["epsilon"] < HOMEPAGE.epsilon
     text = view.page.locator("#central")
     odds = float(f"{math.exp(central['epsilon']):.3g}")
-    expect(text).to_contain_text(f"the odds of any guess change at most {odds:g} times")
+    expect(text).to_contain_text(f"sees this window and no other learns less: the odds change at most {odds:g} times")
+    together = math.exp(central["together"]["epsilon"])
+    shown = f"{together:,.0f}" if together >= 100 else f"{float(f'{together:.3g}'):g}"
+    expect(text).to_contain_text(f"change the odds of any guess about a person at most {shown} times.")
     expect(text).to_contain_text(f"{central['honest']:,} reports of other people")
-    expect(text).to_contain_text("Each further window changes the odds again.")
+    expect(text).to_contain_text("Whoever sees two windows learns the report of a person who changed, came or went.")
     end = start + PANES * PANE
     end -= 0 if end % HOMEPAGE.period else PANE  # so that the window is in two rounds
     long_page = open_page(watch, still, f"q=homepage&window=hopping-60-10&at={end}").page

@@ -18,6 +18,7 @@ from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
 from oracles.numbers import Numbers, Scale
 from oracles.query import File
+from oracles.readable import readable_below
 from tests.boards import FRESH, HOMEPAGE, LOAD_TIME, NUMBERS, PANE, START, VISIT, Crowd, NumberCrowd, withheld
 from tests.queries import make_queries, make_table
 from tests.unit.test_board_store import BY_NAME, ask, problem, store
@@ -53,6 +54,8 @@ def test_any_quantile_is_that_of_the_tally(crowd, board):
     numbers = numbers_of(crowd, PANES - 1)
     answer = ask(board, "quantiles", "load_time")
     assert [row["name"] for row in answer["quantiles"]] == ["p50", "p90", "p95", "p99"]
+    least = readable_below(LOAD_TIME.only_oracle.row_draws)
+    assert answer["readable_below"] == ask(board, "cdf", "load_time")["readable_below"] == least
     (row,) = ask(board, "quantiles", "load_time", p="0.123")["quantiles"]
     for each in [row, *answer["quantiles"]]:
         assert [each["value"], each["low"], each["high"]] == near(numbers.quantile(each["p"]))

@@ -39,6 +39,7 @@ from oracles.errors import ReportError
 from oracles.heavy import heavy_hitters
 from oracles.query import File
 from oracles.query.settings import Threshold
+from oracles.readable import readable_below
 from tests import boards
 from tests.boards import GROUPS, HOMEPAGE, PANE, PROFILE, SCREENS, START, Crowd, GroupCrowd
 from tests.queries import make_queries, make_query, make_table
@@ -164,6 +165,14 @@ def test_an_estimate_has_the_numbers_of_its_record(crowd, full_board):
         for key in ("n", "n_independent", "sigma", "detectable", "sets", "quality", "refused", "digest", "window"):
             assert reply[key] == record[key]
         assert reply["central"] == record["central"]
+
+
+def test_the_bound_of_all_windows_stands_beside_that_of_one(full_board):
+    reply = ask(full_board, "estimate", "homepage")
+    query = HOMEPAGE
+    assert reply["central"]["together"] == {"epsilon": query.record_charge * query.charges, "windows": "many"}
+    assert reply["central"]["epsilon"] < reply["central"]["together"]["epsilon"]
+    assert reply["readable_below"] == readable_below(query.only_oracle.row_draws)
 
 
 def test_the_threshold_decides_what_is_listed(full_board):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.guarantees import ReadableBelow, readable
 from aggregator.board.answers.kinds.numbers import (
     QuantileRow,
     RangeShareRow,
@@ -38,6 +39,7 @@ class Quantiles(WindowAnswer):
     table = "quantiles"
     columns = tuple(field.name for field in fields(QuantileRow))
 
+    readable_below: ReadableBelow
     unit: Unit
     quantiles: list[QuantileRow]
 
@@ -66,7 +68,12 @@ class Quantiles(WindowAnswer):
                     weak=is_weak_number(answer_name, low, high, definition.scale),
                 )
             )
-        return cls(**heading(view, UNBIASED), unit=definition.domain.unit, quantiles=quantiles)
+        return cls(
+            **heading(view, UNBIASED),
+            readable_below=readable(view),
+            unit=definition.domain.unit,
+            quantiles=quantiles,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +147,7 @@ class CumulativeShares(WindowAnswer):
     table = "steps"
     columns = tuple(field.name for field in fields(StepRow))
 
+    readable_below: ReadableBelow
     unit: Unit
     steps: list[StepRow]
 
@@ -165,7 +173,12 @@ class CumulativeShares(WindowAnswer):
             steps = [
                 StepRow(**dict(zip(keys, map(_known, row), strict=True))) for row in zip(*columns, truth, strict=True)
             ]
-        return cls(**heading(view, UNBIASED), unit=view.definition.domain.unit, steps=steps)
+        return cls(
+            **heading(view, UNBIASED),
+            readable_below=readable(view),
+            unit=view.definition.domain.unit,
+            steps=steps,
+        )
 
 
 def _known(number: float | None) -> Any:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Self
 
 from aggregator.board.answers import lookup, rows
 from aggregator.board.answers.absence import MissingReasons
+from aggregator.board.answers.guarantees import Central, CentralRow, ReadableBelow, readable
 from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.kinds.names import SearchRow
 from aggregator.board.answers.parameters import Parameters
@@ -25,7 +26,6 @@ from aggregator.board.answers.rows import (
 from aggregator.board.answers.table_answer import TableAnswer
 from aggregator.board.answers.view import View
 from aggregator.board.store.store import Store
-from aggregator.records.crowd_privacy import CrowdPrivacy
 from aggregator.records.rows import RefusedRow, ThresholdRow, WindowRow
 from aggregator.records.subject import subjects
 from hubbub.http.schema import Attribute, Count, Digest, Known
@@ -45,10 +45,6 @@ __all__ = [
     "heading",
 ]
 
-Central = Annotated[
-    CrowdPrivacy | None,
-    {"description": "What a person reveals to somebody who sees only this record. Every further window adds to it"},
-]
 Unit = Annotated[str | None, {"description": "Unit of numbers, as in the query file; null for values"}]
 Level = Annotated[float, {"description": "The level of the intervals: above 0.95 in a list of the largest"}]
 _ABSENT: dict[str, Any] = {
@@ -101,6 +97,7 @@ class WindowEstimate(WindowAnswer):
     detectable: Known
     shift_per_fake: Known
     central: Central
+    readable_below: ReadableBelow
     threshold: Annotated[float | None, {"description": "The share above which a value is listed"}]
     size: Annotated[int | None, {"minimum": 1, "description": "Values of the domain; null if nobody lists them"}]
     published: Annotated[int, {"minimum": 0, "description": "Values in the record"}]
@@ -221,7 +218,8 @@ def _about(view: View, method: str) -> dict[str, Any]:
         "sigma": view.part.sigma,
         "detectable": view.part.detectable,
         "shift_per_fake": view.part.shift_per_fake,
-        "central": view.part.central,
+        "central": CentralRow.of(view.part.central, view.definition.query),
+        "readable_below": readable(view),
         "by_weight": WeightRow.of(view.part),
         "sets": members["sets"] or {},
         "refused": view.record.refused,

@@ -15,7 +15,7 @@ import { Series } from "./series.js";
 import { StringsView } from "./strings/view.js";
 import { TimeRange } from "./time_range.js";
 import { tiles } from "./tiles.js";
-import { central, flag, flags, forged, gap, privacy, proof, reason, threshold, withheld } from "./words.js";
+import { flag, flags, forged, gap, privacy, proof, readers, reason, threshold, withheld } from "./words.js";
 
 const FIRST_ROWS = 15;
 const GROUP_ROWS = 8;
@@ -348,7 +348,7 @@ export class QueryPage {
     $("legend-weight").hidden = estimate.by_weight === null;
     $("legend-threshold").hidden = estimate.threshold === null;
     if (estimate.threshold !== null) $("threshold-text").textContent = threshold(query, estimate.threshold);
-    $("central").textContent = central(estimate);
+    $("central").textContent = readers(query, estimate);
     const more = $("more");
     const scroll = $("ranking").closest(".scroll");
     scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);

@@ -85,7 +85,8 @@ export function privacy(query) {
       `${number(Math.exp(epsilon))} times as likely with one answer as with any other.`,
     "Suppose somebody considers an answer as likely as not. " +
       `A reader of one report can be ${sure(epsilon)} of it. ` +
-      `A reader of ${TOGETHER[query.answers](query)} can be ${sure(most)}, because that is charged ${number(most)} in all.`,
+      `A reader of ${TOGETHER[query.answers](query)} can be ${sure(most)}, because that is charged ${number(most)} in all: ` +
+      `odds of at most ${odds(most)}.`,
     `A client answers once in ${duration(query.period)}. ${REPEATS[query.answers](query)}`,
   ];
   if (query.solution) {
@@ -95,15 +96,32 @@ export function privacy(query) {
   return texts.map((text) => element("p", {}, text));
 }
 
-/** Returns what a person reveals to somebody who sees only one record, and what this depends on. Empty if it is not known. */
-export function central({ central }) {
-  if (!central) return "";
-  return (
-    `Somebody who sees only this window learns little about one person: the odds of any guess change at most ` +
-    `${number(Math.exp(central.epsilon))} times, except with a probability of ${number(central.delta)}. This counts on ` +
-    `${count(central.honest)} reports of other people that follow the rules. Each further window changes the odds again.`
-  );
+const CHANGED = "Whoever sees two windows learns the report of a person who changed, came or went. ";
+
+/** Returns what readers of records learn of a person: from all windows, from this one alone, and from few reports. */
+export function readers(query, { central, n, readable_below: least }) {
+  const texts = [];
+  if (central) {
+    const { epsilon, windows } = central.together;
+    texts.push(
+      `All windows of a round together change the odds of any guess about a person at most ${odds(epsilon)} times. ` +
+        (windows === "many" && query.answers !== "fresh" ? CHANGED : "") +
+        `Somebody who sees this window and no other learns less: the odds change at most ${odds(central.epsilon)} times, ` +
+        `except with a probability of ${number(central.delta)}. This counts on ${count(central.honest)} reports of other ` +
+        "people that follow the rules.",
+    );
+  }
+  if (least && n && n < least) {
+    texts.push(
+      `With fewer than about ${count(least)} reports, a reader of this record can read single reports. Only the noise of ` +
+        "each report protects it.",
+    );
+  }
+  return texts.join(" ");
 }
+
+/** Returns the largest factor by which an epsilon changes odds, as text. */
+const odds = (epsilon) => (epsilon > 27 ? "more than 10^12" : number(Math.exp(epsilon)));
 
 /** Returns the word for what is proved of a value. */
 export const proof = (query) => (query.threshold.kind === "significance" ? "present" : "frequent");
