@@ -373,3 +373,12 @@ spec:
   ports:
     - {name: http, port: {{ .port }}, targetPort: http}
 {{- end }}
+
+{{/* Name of the secret with the board's token, or empty if the board is open. */}}
+{{- define "hubbub.board.secret" -}}
+{{- with .Values.board }}
+{{- if not .open }}
+{{- .token.secret | default (printf "%s-board-token" (include "hubbub.fullname" $)) }}
+{{- end }}
+{{- end }}
+{{- end }}
