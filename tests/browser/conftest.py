@@ -4,9 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.brokers import Tansu, skip
 from tests.browser import chrome
+from tests.slowness import patience
+
+SECONDS = 60.0
+"""Seconds after which an expected state of a page counts as absent, on an idle machine."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
@@ -22,6 +27,7 @@ def browser():
     """Start a browser per module. Its event loop blocks the main thread, which other suites need."""
     if chrome.executable() is None:
         skip(RuntimeError("no browser: chromium is not installed (apt-get install chromium)"))
+    expect.set_options(timeout=1000 * patience(SECONDS))
     with chrome.launch_browser() as process:
         yield process
 
@@ -61,6 +67,7 @@ def watch(browser):
 
     def watch(**settings):
         contexts.append(browser.new_context(**{"viewport": chrome.DESK, **settings}))
+        contexts[-1].set_default_timeout(1000 * patience(SECONDS))
         return PageRecorder(contexts[-1])
 
     yield watch

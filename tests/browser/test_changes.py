@@ -104,7 +104,7 @@ def test_the_link_restores_exactly_what_is_seen(watch, kafka, board, start):
     link = page.get_by_role("link", name="Link to this view").get_attribute("href")
     later_crowd = Crowd(HOMEPAGE, clients=50_000, seed=3, start=start + NOW * PANE)
     publish(kafka, [message for message in later_crowd.next() if message[0] == "estimates"])
-    expect(page.locator("#window")).to_contain_text("50,0", timeout=15_000)
+    expect(page.locator("#window")).to_contain_text("50,0")
     copy = open_page(watch, board, link[1:]).page
     expect(copy.locator("#change-rows tr").first).to_be_visible()
     assert {part: copy.locator(part).inner_text() for part in parts} == texts

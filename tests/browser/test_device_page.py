@@ -227,14 +227,14 @@ def test_a_choice_moves_the_board_of_a_running_demo(watch, tmp_path):
         view = watch()
         page = view.page
         page.goto(address)
-        expect(page.locator("#board tr")).to_have_count(5, timeout=60_000)
+        expect(page.locator("#board tr")).to_have_count(5)
         page.get_by_role("button", name="tea").click()
-        expect(page.locator("#own")).to_have_text("1", timeout=30_000)
+        expect(page.locator("#own")).to_have_text("1")
         expect(page.locator("#frame")).to_contain_text("The gateway has accepted it")
         earlier_reports = reports(page)
         page.get_by_text("1,000 people", exact=True).click()
         page.get_by_role("button", name="tea").click()
-        expect(page.locator("#own")).to_have_text("1,001", timeout=30_000)
+        expect(page.locator("#own")).to_have_text("1,001")
         assert reports(page) >= earlier_reports + 1_000
         # Before its first window the board answers 404.
         assert [error for error in view.errors if "404" not in error] == []

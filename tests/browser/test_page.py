@@ -218,7 +218,7 @@ def test_the_page_survives_a_restart_of_its_board(watch, place, crowd):
         publish(place, crowd.next())
         with Board(place, port=first_board.port) as second:
             second.ready()
-            expect(page.locator("#status")).to_have_attribute("data-state", CONNECTION_STATE, timeout=15_000)
+            expect(page.locator("#status")).to_have_attribute("data-state", CONNECTION_STATE)
             answer = second.json(f"{OF}/estimate")
             expect(page.locator("#window")).to_contain_text(f"{answer['n']:,} reports")
 
@@ -229,10 +229,10 @@ def test_a_lost_connection_is_reported(watch, still):
     expect(status).to_have_attribute("data-state", CONNECTION_STATE)
     os.kill(still.process.pid, signal.SIGSTOP)  # the connection is open, but silent
     try:
-        expect(status).to_have_attribute("data-state", "lost", timeout=25_000)
+        expect(status).to_have_attribute("data-state", "lost")
     finally:
         os.kill(still.process.pid, signal.SIGCONT)
-    expect(status).to_have_attribute("data-state", CONNECTION_STATE, timeout=15_000)
+    expect(status).to_have_attribute("data-state", CONNECTION_STATE)
 
 
 def test_the_page_reports_late_numbers_on_a_good_connection(watch, broker):
@@ -599,7 +599,7 @@ def test_the_page_explains_the_wait_before_the_first_report(watch, broker):
         view.page.goto(board.ready().url)
         expect(view.page.locator("#all-none")).to_contain_text("There are no queries yet.")
         publish(kafka, definition_messages({"homepage": HOMEPAGE}))
-        view.page.get_by_role("link", name="homepage").click(timeout=15_000)
+        view.page.get_by_role("link", name="homepage").click()
         expect(view.page.locator("#empty")).to_contain_text("has waited since")
         crowd = Crowd(HOMEPAGE, clients=500)
         list(crowd.next())
