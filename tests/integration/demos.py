@@ -47,8 +47,16 @@ class Running:
             text=True,
         )
         self.output = ""
-        self._late = threading.Timer(wait, self.process.kill)
-        self._late.start()
+        self._is_over = threading.Event()
+        threading.Thread(target=self._kill_after, args=[wait], daemon=True).start()
+
+    def _kill_after(self, seconds):
+        """Kill a demo that hangs. The load may grow while it runs, so the limit is computed anew."""
+        begin = time.monotonic()
+        while time.monotonic() - begin < patience(seconds):
+            if self._is_over.wait(1.0):
+                return
+        self.process.kill()
 
     def until(self, pattern):
         """Read its output until a line matches."""
@@ -79,7 +87,7 @@ class Running:
         return code
 
     def close(self):
-        self._late.cancel()
+        self._is_over.set()
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
