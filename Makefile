@@ -20,7 +20,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -226,6 +226,13 @@ lock: .venv/.lint ## pin what pyproject.toml asks for anew
 	$(UV) pyproject.toml --universal --extra test --extra lint -o .ci/requirements.txt
 	$(UV) --universal --group build -o deploy/build-requirements.txt
 	$(UV) --universal --group release -o deploy/release-requirements.txt
+
+# The workflow pins.yml gives the files with pins. It needs npm and skopeo.
+PINS ?= $(shell $(BIN)/python -c "import yaml; print(yaml.safe_load(open('.github/workflows/pins.yml'))['env']['PINS'])")
+pins: lock ## renew all pins: packages of Python and npm, and images
+	npm update --package-lock-only --ignore-scripts
+	npm update --package-lock-only --ignore-scripts --prefix clients/js
+	$(BIN)/python deploy/pins.py renew $(PINS)
 
 UV = $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --custom-compile-command "make lock"
 

@@ -62,7 +62,7 @@ def layout(data):
 def test_workflows_pin_each_action_and_run_targets_that_exist():
     targets = {*re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)}
     workflows = [*(ROOT / ".github" / "workflows").glob("*.yml")]
-    assert len(workflows) == 3
+    assert len(workflows) == 4
     for path in workflows:
         jobs = yaml.safe_load(path.read_text())["jobs"].values()
         steps = [*chain.from_iterable(job["steps"] for job in jobs)]

@@ -64,9 +64,10 @@ def test_every_file_of_the_forge_is_read():
         "ISSUE_TEMPLATE/wish.yml",
         "workflows/ci.yml",
         "workflows/nightly.yml",
+        "workflows/pins.yml",
         "workflows/release.yml",
     }
-    assert len(FILES) == 7
+    assert len(FILES) == 8
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=name)
