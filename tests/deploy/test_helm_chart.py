@@ -73,7 +73,16 @@ def test_the_examples_show_every_value():
     example_prefixes = {path[:length] for path in example_paths for length in range(1, len(path) + 1)}
     usual = {("gateway", "env"), ("board", "env"), ("kafka", "tokenSecret", "key"), ("keda", "prometheus")}
     usual |= {("kafka", f"{of}Secret", key) for of, key in product(("password", "ca", "cert"), ("key", "cert"))}
-    same = {"podAnnotations", "nodeSelector", "tolerations", "affinity", "resources", "maxUnavailable", "labels"}
+    same = {
+        "podAnnotations",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+        "resources",
+        "disruptionBudget",
+        "maxUnavailable",
+        "labels",
+    }
     same |= {"podLabels", "priorityClassName", "envFrom", "extraVolumes", "extraVolumeMounts", "lifecycle"}
     remaining_paths = {
         path
@@ -171,6 +180,11 @@ WITH_TOKEN = "kafka.protocol=SASL_SSL,kafka.mechanism=OAUTHBEARER"  # noqa: S105
         ("kafka.caSecret.name=a", "no effect without TLS: set kafka.protocol"),
         ("monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true", "enable one"),
         ("keda.enabled=true,keda.max=13", "13 workers share 12 partitions"),
+        ("worker.replicas=13", "worker.replicas: 13 workers share 12 partitions"),
+        ("queries.file=hello", "queries.file: the text defines no query"),
+        ("board.memory=1GiB", "needs 1411 MiB, which is above board.resources.limits.memory (768Mi)"),
+        ("board.resources.limits.memory=413M", "board.memory: a board that keeps 256MiB needs 413 MiB"),
+        ("board.resources.limits.memory=400000000", "board.memory: a board that keeps 256MiB needs 413 MiB"),
         ("keda.enabled=true,keda.min=5,keda.max=4", "max is below min"),
         (
             "gateway.enabled=true,gateway.tokens.secret=a,gateway.autoscaling.enabled=true,gateway.autoscaling.max=1",
@@ -456,9 +470,8 @@ def test_the_script_accepts_missing_workers_and_reports_a_refusal(api):
 def test_one_worker_stops_at_a_time_and_autoscalers_set_the_replicas():
     worker = of_kind("minimal", "Deployment")["worker"]["spec"]
     assert worker["replicas"] == 2
-    assert worker["strategy"] == {"type": "Recreate"}  # this release raises the formats version
-    rolling = of_kind("upgrade", "Deployment")["worker"]["spec"]["strategy"]
-    assert rolling == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    assert worker["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    assert of_kind("upgrade", "Deployment")["worker"]["spec"]["strategy"] == {"type": "Recreate"}
     deployments = of_kind("everything", "Deployment")
     assert "replicas" not in deployments["worker"]["spec"]
     assert "replicas" not in deployments["gateway"]["spec"]
@@ -467,6 +480,39 @@ def test_one_worker_stops_at_a_time_and_autoscalers_set_the_replicas():
         of_kind("everything", "HorizontalPodAutoscaler")["gateway"]["spec"]["scaleTargetRef"]["name"]
         == "crowd-hubbub-gateway"
     )
+
+
+def deployment_of_worker(*options):
+    process = template(*options)
+    assert process.returncode == 0, process.stderr
+    matches = [item for item in documents(process.stdout) if item["kind"] == "Deployment"]
+    return next(item for item in matches if item["metadata"]["name"].endswith("-worker"))
+
+
+def test_a_change_of_the_query_file_restarts_one_after_another():
+    text = '[queries.page]\ndomain = 4\nepsilon = 1.0\npane = "%ss"\n'
+    first, second = (deployment_of_worker("--set", f"queries.file={text % seconds}")["spec"] for seconds in (5, 10))
+    # Kubernetes replaces the pods if their template differs, and one at a time, each after its successor is ready.
+    assert first["template"]["metadata"]["annotations"] != second["template"]["metadata"]["annotations"]
+    assert first["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    assert first["minReadySeconds"] > 0
+    assert "readinessProbe" in first["template"]["spec"]["containers"][0]
+
+
+def test_a_board_may_have_a_limit_in_any_form_that_is_large_enough():
+    for limit in ("1Gi", "0.5Gi", "434M", "434000000", "1e9"):
+        process = template("--set", f"board.resources.limits.memory={limit}")
+        assert process.returncode == 0, process.stderr
+    assert template("--set", "board.resources.limits=null,board.memory=1GiB").returncode == 0
+
+
+def test_a_budget_lets_waiting_pods_go_and_can_be_switched_off():
+    budgets = of_kind("everything", "PodDisruptionBudget")
+    assert budgets.keys() == {"worker", "gateway"}
+    assert {budget["spec"]["unhealthyPodEvictionPolicy"] for budget in budgets.values()} == {"AlwaysAllow"}
+    process = template("--set", "worker.disruptionBudget=false")
+    assert process.returncode == 0
+    assert "PodDisruptionBudget" not in process.stdout
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -30,6 +30,9 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "hubbub.queries.data" -}}
+{{- if not (regexMatch "(?m)^\\s*(\\[\\s*[\"']?queries[\"']?\\s*\\.|[\"']?queries[\"']?\\s*[.=])" .Values.queries.file) }}
+{{- fail "queries.file: the text defines no query, so it is no query file: give it a table [queries.NAME], for example by --set-file queries.file=hubbub.toml" }}
+{{- end -}}
 hubbub.toml: |
   {{- .Values.queries.file | nindent 2 }}
 {{- range $name, $text := .Values.queries.more }}
@@ -261,8 +264,22 @@ spec:
   volumes: {{- include "hubbub.volumes" . | nindent 4 }}
 {{- end }}
 
-{{/* Disruption budget: (dict "root" $ "component" "worker" "values" .Values.worker) */}}
+{{/* Bytes of a size such as 768Mi, 1GiB or 1073741824, or nothing if it has another form */}}
+{{- define "hubbub.bytes" -}}
+{{- if not (kindIs "string" .) }}
+{{- float64 . }}
+{{- else }}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 "Pi" 1125899906842624 }}
+{{- $unit := regexReplaceAll "^[0-9.]+" . "" | trimSuffix "B" }}
+{{- if hasKey $units $unit }}
+{{- mulf (regexFind "^[0-9.]+" . | float64) (get $units $unit) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Disruption budget, if it is switched on: (dict "root" $ "component" "worker" "values" .Values.worker) */}}
 {{- define "hubbub.budget" -}}
+{{- if .values.disruptionBudget -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
@@ -270,8 +287,11 @@ metadata:
   labels: {{- include "hubbub.labels" .root | nindent 4 }}
 spec:
   maxUnavailable: {{ .values.maxUnavailable }}
+  # Pods that wait, for example for Kafka, do not stop a drain.
+  unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- include "hubbub.selector" . | nindent 6 }}
+{{- end }}
 {{- end }}
 
 {{/* Ingress: (dict "root" $ "component" "board" "values" .Values.board.ingress "path" "/") */}}
