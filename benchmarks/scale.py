@@ -1,28 +1,35 @@
 """Measure what the work around the reports costs as queries grow.
 
-python -m benchmarks.scale [limit waiting ...] [--queries 200 3000]
+python -m benchmarks.scale [limit scrape waiting ...] [--queries 200 3000]
 
 limit    CPU of a record on a board that is full and drops an old window for each new one
+scrape   series of a worker, and the CPU of the longest turn of its event loop during a scrape
 waiting  memory of 20 panes of 100,000 values that wait for the last of 64 partitions, beside their sums
 
 No broker is needed.
 """
 
+import asyncio
 import time
 import tracemalloc
 from collections.abc import Iterator
 
 import numpy as np
+from aiohttp import ClientSession, web
 
 from aggregator.board.store.store import Store
 from aggregator.merging.pane_parts import PaneParts
+from aggregator.process.metrics import Metrics
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
 from benchmarks.harness import arguments, selection, show, table_of
+from hubbub.http.scrape import scrape_handler
+from hubbub.http.server import serving
 from oracles.query import Query, parse
 from tests.boards import PANE, START, Crowd, definition_messages
 
 FILLING = 4
 """Windows of each query that fill the board."""
+WORKERS = 100
 PANES = 20
 PARTITIONS = 64
 CELLS = 100_000
@@ -85,6 +92,39 @@ def limit(counts: list[int]) -> None:
     show(table_of(("queries", "CPU of a record at the limit, ms", "ratio to the first row"), rows))
 
 
+def scrape(counts: list[int]) -> None:
+    rows = []
+    for count in counts:
+        metrics = Metrics()
+        queries = definitions_of(count)
+        metrics.add_queries(queries.values())
+        metrics.merge_queries([*queries][::WORKERS])
+        turn, body = asyncio.run(longest_turn(metrics))
+        series = sum(not line.startswith(b"#") for line in body.splitlines())
+        rows.append((f"{count:,}", f"{series:,}", f"{1000 * turn:.1f}"))
+    show(table_of(("queries", f"series of one of {WORKERS} workers", "CPU of the longest turn of its loop, ms"), rows))
+
+
+async def longest_turn(metrics: Metrics) -> tuple[float, bytes]:
+    """Return the CPU of the longest turn of the loop while a scrape is answered, and the answer."""
+    app = web.Application()
+    app.add_routes([web.get("/metrics", scrape_handler(metrics.registry))])
+    gaps = [0.0]
+
+    async def turn() -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            gaps.append(time.thread_time() - before)
+
+    async with serving(app, "127.0.0.1", 0) as (host, port), ClientSession() as session:
+        turning = asyncio.create_task(turn())
+        reply = await session.get(f"http://{host}:{port}/metrics", headers={"Accept-Encoding": "identity"})
+        body = await reply.read()
+        turning.cancel()
+    return max(gaps), body
+
+
 def waiting(_: list[int]) -> None:
     panes = PaneParts(CELLS)
     draw = np.random.default_rng(1)
@@ -101,7 +141,7 @@ def waiting(_: list[int]) -> None:
     show(table_of(("memory of waiting panes, MB", "their sums, MB", "ratio"), rows))
 
 
-CASES = {"limit": limit, "waiting": waiting}
+CASES = {"limit": limit, "scrape": scrape, "waiting": waiting}
 
 
 def main() -> None:

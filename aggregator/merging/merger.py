@@ -157,10 +157,10 @@ class Merger:
             return
 
         limit = min(limit, self.closed_through)
-        for pane, waiting in self._parts.take(limit - self._pane):
-            total = waiting.total()
+        for pane, parts in self._parts.take(limit - self._pane):
+            total = parts.total()
             # An unreadable part may be read later. Its total would replace it for ever.
-            if keep and self._needs_closed_panes and waiting.is_merged:
+            if keep and self._needs_closed_panes and parts.is_merged:
                 self._totals.append((pane, encode_snapshot(total)))
             self._add(pane, total)
 

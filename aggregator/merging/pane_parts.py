@@ -100,7 +100,7 @@ class PaneParts:
 
     def with_reports(self) -> list[int]:
         """Return the starts of the panes with reports, in order."""
-        return sorted(pane for pane, waiting in self._panes.items() if waiting.has_reports)
+        return sorted(pane for pane, parts in self._panes.items() if parts.has_reports)
 
     def take(self, newest_pane: int) -> Iterator[tuple[int, WaitingPane]]:
         """Remove and yield the panes up to one, in the order of time."""

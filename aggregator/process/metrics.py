@@ -12,6 +12,8 @@ from oracles.query import Query
 
 REASONS = ("malformed", "stale_digest", "late", "future", "expired", "duplicate", "too_large")
 """The reasons to refuse reports to a query."""
+FREQUENT = ("late", "malformed")
+"""The reasons whose series exist from the start. The others appear with their first count."""
 UNKNOWN = ("too_large", "malformed", "unknown_query")
 """The reasons to refuse reports of an unknown query."""
 UNREAD = ("snapshots", "truth")
@@ -22,6 +24,10 @@ LATE_FINALS = (60.0, 300.0, 1800.0, 3600.0)
 LATENCIES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RECOVERIES = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 _BOOLEANS = ("false", "true")
+COUNTING = ("reports", "frames", "implausible", "rejected")
+"""The counters of reports by query."""
+FINALS = ("records", "too_large", "states_too_large", "flags", "alerts")
+"""The counters of finals by query."""
 _QUERY: Labels = {"query": None}
 _PARTITION: Labels = {"partition": None}
 _ATTRIBUTE: Labels = {"query": None, "attribute": None}
@@ -39,7 +45,7 @@ class Metrics(MetricTable):
         "hubbub_rejected",
         Counter,
         "Reports refused; query is empty if it is unknown",
-        {"query": None, "reason": REASONS},
+        {"query": None, "reason": FREQUENT},
     )
     rejected_frames = MetricRow(
         "hubbub_rejected_frames", Counter, "Frames refused", {"reason": (*REASONS, "unknown_query")}
@@ -151,14 +157,16 @@ class Metrics(MetricTable):
     def __init__(self) -> None:
         super().__init__()
         self._queries: set[str] = set()
+        self._merged: set[str] = set()
+        """The queries whose finals this worker makes."""
         for reason in UNKNOWN:
             self.rejected.labels("", reason)
 
     def add_queries(self, queries: Iterable[Query]) -> None:
-        """Create the counters' series of these queries."""
+        """Create the series of the reports of these queries. Every worker counts reports of every query."""
         names = {query.name for query in queries} - self._queries
         for name in names:
-            self.add_series(query=name)
+            self.add_series(COUNTING, query=name)
         self._queries |= names
 
     def retain_queries(self, names: Collection[str]) -> None:
@@ -166,6 +174,14 @@ class Metrics(MetricTable):
         for name in self._queries - set(names):
             self.remove_series(query=name)
         self._queries &= set(names)
+
+    def merge_queries(self, names: Collection[str]) -> None:
+        """Have the series of finals of these queries alone, because one worker makes the finals of a query."""
+        for name in self._merged - set(names):
+            self.remove_series(FINALS, query=name)
+        for name in set(names) - self._merged:
+            self.add_series(FINALS, query=name)
+        self._merged = set(names)
 
     def count(
         self,

@@ -92,6 +92,14 @@ class PublishingService:
             self._definitions = self.follower.definitions
             for snapshots in self.reader.partitions.values():
                 snapshots.define(self._definitions.versions)
+            self._count_merged()
+
+    def _count_merged(self) -> None:
+        """Have the counters of the active queries that this worker merges."""
+        active = self._definitions.active.items()
+        self.metrics.merge_queries(
+            {name for name, query in active if keys.home(query.digest, self.partitions) in self._assignment}
+        )
 
     def assign(self, partitions: set[int]) -> None:
         """Take over these partitions after a recovery. A round that is under way ends at its next answer."""
@@ -156,6 +164,7 @@ class PublishingService:
         # Gauges of queries that another worker merges now would stay at their last value.
         self.metrics.clear_finals()
         await self._define()
+        self._count_merged()
         self.provisional.clear()
         self.statuses.clear()
         await self.reader.assign(self._assignment, self._definitions.versions)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.aiohttp import make_aiohttp_handler
 
 from hubbub.http.health import Handlers, health
+from hubbub.http.scrape import scrape_handler
 
 STARTING = "starting: the worker checks the formats version, the topics and the definitions"
 """Why a worker is not ready before it counts."""
@@ -43,4 +43,4 @@ class WorkerPort:
         return self.answers.remark()
 
     async def _metrics(self, request: web.Request) -> web.StreamResponse:
-        return await make_aiohttp_handler(self.answers.registry)(request)
+        return await scrape_handler(self.answers.registry)(request)

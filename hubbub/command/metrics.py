@@ -1,6 +1,6 @@
 """The metrics of a process: tables of rows, and the registry with the metrics of every process."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import product
 from typing import Any, Generic, TypeVar
@@ -67,17 +67,23 @@ class MetricTable:
             # A row has no `__set__`, so the attribute of the instance comes before it.
             vars(self)[name] = row.create(self.registry)
 
-    def add_series(self, **values: str) -> None:
-        """Create the counters' series for these values of labels. So the first event is an increase from 0."""
-        for name, row in self._rows.items():
-            if values.keys() <= row.labels.keys():
-                row.add_series(vars(self)[name], **values)
+    def add_series(self, counters: Collection[str] | None = None, **values: str) -> None:
+        """Create series of some counters, or of all, with these values of labels, because an increase starts at 0."""
+        for name, row in self._with_labels(counters, values):
+            row.add_series(vars(self)[name], **values)
 
-    def remove_series(self, **values: str) -> None:
-        """Remove all series with these values of labels."""
+    def remove_series(self, metrics: Collection[str] | None = None, **values: str) -> None:
+        """Remove the series of some metrics, or of all, with these values of labels."""
+        for name, _ in self._with_labels(metrics, values):
+            vars(self)[name].remove_by_labels(values)
+
+    def _with_labels(
+        self, names: Collection[str] | None, labels: Mapping[str, str]
+    ) -> Iterator[tuple[str, MetricRow[Any]]]:
+        """Yield the rows with these labels, of the named ones or of all."""
         for name, row in self._rows.items():
-            if values.keys() <= row.labels.keys():
-                vars(self)[name].remove_by_labels(values)
+            if labels.keys() <= row.labels.keys() and (names is None or name in names):
+                yield name, row
 
 
 class SkippedBatches(Collector):

@@ -11,7 +11,6 @@ from math import inf
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from prometheus_client.aiohttp import make_aiohttp_handler
 
 from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import Networks, network_path
@@ -21,6 +20,7 @@ from hubbub.http.port_protocol import Unsigned, client_of, connection_of, unsign
 from hubbub.http.port_shares import PortShares
 from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
+from hubbub.http.scrape import scrape_handler
 from hubbub.http.server import Direct, guard, hostname, refusal, route
 from producers.gateway.access.limits import Quotas, Work
 from producers.gateway.access.origins import cors_headers, preflight
@@ -107,7 +107,7 @@ class Gateway:
 
     @property
     def health(self) -> Handlers:
-        return health(make_aiohttp_handler(self.metrics.registry), lambda: self.missing)
+        return health(scrape_handler(self.metrics.registry), lambda: self.missing)
 
     def application(self, *, with_health: bool = True) -> web.Application:
         """Return the application with all routes, or without those of health and metrics."""

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.counting.admission.gate import Reason
 from aggregator.process.freshness import Freshness, NewestFinal
-from aggregator.process.metrics import KINDS, REASONS, UNKNOWN, Metrics
+from aggregator.process.metrics import FREQUENT, KINDS, REASONS, UNKNOWN, Metrics
 from aggregator.records.span import PUBLISH_SECONDS, shortest_expected_age
 from aggregator.records.words import ALL_FLAGS
 from hubbub.command.metrics import registry
@@ -63,14 +63,32 @@ def test_series_with_known_labels_are_there_from_the_start():
     values = series(metrics.registry)
     names = {of("hubbub_rejected_total", query="", reason=reason) for reason in UNKNOWN}
     for query in QUERIES:
-        plain = ("reports", "frames", "implausible", "records_too_large", "states_too_large")
-        names |= {of(f"hubbub_{name}_total", query=query) for name in plain}
-        names |= {of("hubbub_records_total", query=query, final=final) for final in BOOLEANS}
-        names |= {of("hubbub_rejected_total", query=query, reason=reason) for reason in REASONS}
-        names |= {of("hubbub_flags_total", query=query, flag=flag) for flag in ALL_FLAGS}
-        names |= {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k, b in product(KINDS, BOOLEANS)}
+        names |= {of(f"hubbub_{name}_total", query=query) for name in ("reports", "frames", "implausible")}
+        names |= {of("hubbub_rejected_total", query=query, reason=reason) for reason in FREQUENT}
     assert {(name, labels) for name, labels in values if "query" in dict(labels)} == names
     assert {values[name] for name in names} == {0.0}
+
+
+def test_series_of_finals_are_where_a_query_is_merged():
+    def of_finals(query):
+        names = {of(f"hubbub_{name}_total", query=query) for name in ("records_too_large", "states_too_large")}
+        names |= {of("hubbub_records_total", query=query, final=final) for final in BOOLEANS}
+        names |= {of("hubbub_flags_total", query=query, flag=flag) for flag in ALL_FLAGS}
+        return names | {of("hubbub_alerts_total", query=query, kind=k, baseline=b) for k, b in product(KINDS, BOOLEANS)}
+
+    def known(metrics):
+        return {name for name in series(metrics.registry) if "query" in dict(name[1])}
+
+    metrics = Metrics()
+    metrics.merge_queries({"page"})
+    assert known(metrics) - of_finals("page") == {of("hubbub_rejected_total", query="", reason=r) for r in UNKNOWN}
+    assert of_finals("page") <= known(metrics)
+    metrics.records.labels("page", "true").inc()
+    metrics.merge_queries({"page", "hourly"})
+    assert series(metrics.registry)[of("hubbub_records_total", query="page", final="true")] == 1
+    metrics.merge_queries({"hourly"})
+    assert not of_finals("page") & known(metrics)
+    assert of_finals("hourly") <= known(metrics)
 
 
 def test_every_label_value_in_the_code_is_known():

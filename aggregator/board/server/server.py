@@ -8,7 +8,6 @@ from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from prometheus_client.aiohttp import make_aiohttp_handler
 
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
@@ -23,6 +22,7 @@ from hubbub.http.addresses import network_path
 from hubbub.http.health import Handlers, health
 from hubbub.http.port_protocol import connection_of
 from hubbub.http.problem import Problem
+from hubbub.http.scrape import scrape_handler
 from hubbub.http.server import guard, reply
 from hubbub.http.server import route as path_of
 from oracles.errors import ParameterError
@@ -163,8 +163,8 @@ def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetric
 
 def _metrics_handler(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
     """Return the handler of the metrics. It includes estimates only if the request may read them."""
-    with_estimates = make_aiohttp_handler(metrics.whole)
-    without_estimates = make_aiohttp_handler(metrics.registry)
+    with_estimates = scrape_handler(metrics.whole)
+    without_estimates = scrape_handler(metrics.registry)
 
     async def handler(request: web.Request) -> web.StreamResponse:
         may_read = permitted(request, token, host)

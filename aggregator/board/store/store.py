@@ -285,7 +285,7 @@ class Store:
         self._oldest.update(place, part)
 
         while self.size > self._memory:
-            dropped = self._oldest.drop()
-            if dropped is None:
+            size = self._oldest.drop()
+            if size is None:
                 return
-            self.size -= dropped
+            self.size -= size
