@@ -18,7 +18,6 @@ from aggregator.records.findings import (
     GroupTotal,
     PopulationShares,
     WindowFindings,
-    WithheldFindings,
 )
 from aggregator.records.span import Span
 from aggregator.records.subject import IMPOSSIBLE, PARTIAL_GROUPS
@@ -70,7 +69,7 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
 
     # Attributes that show the same groups share one sum, because adding and estimating it costs the most.
     visible_groups = [
-        tuple(group for group, rows in by_group.items() if _has_values(rows[attribute]))
+        tuple(group for group, rows in by_group.items() if rows[attribute].findings.has_values)
         for attribute in range(attributes)
     ]
     # A weighted total is not tested. It proves nothing if one of its groups does not.
@@ -93,10 +92,6 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
         population = _weigh(query, span, {group: by_group[group][attribute].findings for group in groups})
         totals.append(GroupTotal(findings, reports, groups or present, population))
     return totals, by_group
-
-
-def _has_values(total: GroupTotal) -> bool:
-    return not isinstance(total.findings, WithheldFindings)
 
 
 def _sum(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aggregator.records import cut
-from aggregator.records.findings import GroupTotal, WindowFindings, WithheldFindings
+from aggregator.records.findings import GroupTotal, WindowFindings
 from aggregator.records.group_fields import add_missing_total, group_member
 from aggregator.records.keys import RecordPlace, key
 from aggregator.records.kinds import fields_of
@@ -65,7 +65,7 @@ def _rows(window: WindowFindings) -> list[tuple[RecordPlace, GroupTotal]]:
 
     # A provisional record shows values early. If they are withheld, the final alone tells readers.
     if window.through is not None:
-        rows = [(place, total) for place, total in rows if not isinstance(total.findings, WithheldFindings)]
+        rows = [(place, total) for place, total in rows if total.findings.has_values]
     return rows
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from aggregator.records.span import Span
 from aggregator.records.subject import Subject
@@ -36,6 +36,8 @@ class MethodResult:
 class Findings:
     """The findings of a window for one attribute."""
 
+    has_values: ClassVar[bool] = True
+    """Whether the window shows anything of the answers."""
     subject: Subject
     estimate: Estimate
     calibration: Calibrated | None
@@ -59,6 +61,7 @@ class Findings:
 class NumberFindings:
     """The findings of a window for an attribute whose answers are numbers."""
 
+    has_values: ClassVar[bool] = True
     subject: Subject
     estimate: Estimate
     numbers: Numbers
@@ -69,6 +72,7 @@ class NumberFindings:
 class WithheldFindings:
     """An attribute of which a window shows no values."""
 
+    has_values: ClassVar[bool] = False
     subject: Subject
     oracle: Pure
     flags: tuple[str, ...]
@@ -113,6 +117,7 @@ class NameResult:
 class NameFindings:
     """The findings of a window of unknown strings."""
 
+    has_values: ClassVar[bool] = True
     subject: Subject
     oracle: Pure
     n: int

@@ -16,7 +16,7 @@ from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part, Place
 from aggregator.merging.kinds import has_blocks
 from aggregator.publishing.estimates import estimates
-from aggregator.records.findings import Findings, NumberFindings, WindowFindings, WithheldFindings
+from aggregator.records.findings import Findings, NumberFindings, WindowFindings
 from aggregator.records.subject import IMPOSSIBLE
 from aggregator.tallies.group_cells import whole
 from aggregator.tallies.snapshot import INCOMPLETE
@@ -77,7 +77,7 @@ def _own_parts(window: WindowFindings) -> list[Part | None]:
     """Return the part of a block for each attribute of a window."""
     query = window.query
     is_complete = not window.total.flags & INCOMPLETE
-    is_withheld = [isinstance(findings, WithheldFindings) for findings in window.of_totals]
+    is_withheld = [not findings.has_values for findings in window.of_totals]
 
     # A withheld window shows nothing, but the block that it lies in may be shown, so its reports must count.
     # On a panel a block is its last window alone.
@@ -92,9 +92,8 @@ def _own_parts(window: WindowFindings) -> list[Part | None]:
             continue
 
         findings = total.findings
-        is_visible = not isinstance(findings, WithheldFindings)
         # Blocks hold no names, so what is summed has an estimate.
-        estimate = cast(Findings | NumberFindings, findings).estimate if is_visible else own_estimate
+        estimate = cast(Findings | NumberFindings, findings).estimate if findings.has_values else own_estimate
         if estimate is None:
             parts.append(None)
             continue
@@ -102,7 +101,7 @@ def _own_parts(window: WindowFindings) -> list[Part | None]:
             n=estimate.n,
             n_independent=estimate.n_independent,
             counts=estimate.counts.astype(np.min_scalar_type(estimate.n)),  # no value has more than n
-            is_visible=is_visible,
+            is_visible=findings.has_values,
             # A longer block with impossible reports proves nothing either, as one that lacks reports.
             is_complete=is_complete and IMPOSSIBLE not in findings.flags,
             groups=total.groups,

@@ -1,9 +1,9 @@
 """The state of alerts: the data from earlier finals of one attribute and kind of window that the next final needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -15,7 +15,7 @@ from oracles.errors import ReportError
 from oracles.estimate import Estimate, Pure
 from oracles.numbers.tree import estimate_of
 from oracles.query import Query
-from oracles.query.domain import Domain
+from oracles.query.domain import NUMBERS, Domain
 from oracles.query.footprint import SPACING
 from oracles.query.settings import Window
 
@@ -195,22 +195,44 @@ def check_states(query: Query, states: Sequence[bytes]) -> None:
             _check_state(query, load(data), domain, oracle)
 
 
+def _is_position(value: object, domain: Domain) -> bool:
+    return isinstance(value, int) and 0 <= value < domain.size
+
+
+def _is_share(threshold: float) -> bool:
+    return 0 < threshold <= 1
+
+
+def _is_name(value: object, _: Domain) -> bool:
+    return isinstance(value, str)
+
+
+def _is_limit(_: float) -> bool:
+    return True  # a limit in the unit of the numbers may have any value
+
+
+class Checks(NamedTuple):
+    """The checks of the values and thresholds in the state of a kind of answer."""
+
+    is_value: Callable[[object, Domain], bool] = _is_position
+    is_threshold: Callable[[float], bool] = _is_share
+
+
+_POSITIONS = Checks()
+_CHECKS = {NUMBERS: Checks(_is_name, _is_limit)}
+
+
 def _check_state(query: Query, state: State, domain: Domain, oracle: Pure) -> None:
     values = [*state.above, *(silence.value for silence in state.silences)]
     _check_values(*values)
-    is_number = domain.scale is not None
-    if is_number:
-        fits = all(isinstance(value, str) for value in values)
-    else:
-        fits = all(isinstance(value, int) and 0 <= value < domain.size for value in values)
-    if not fits:
+    checks = _CHECKS.get(domain.kind, _POSITIONS)
+    if not all(checks.is_value(value, domain) for value in values):
         raise ReportError(f"the alert state has values that query {query.name} does not have")
 
     for threshold in state.above.values():
         if threshold is None:
             continue
-        # The threshold of numbers is a limit in their unit, which may have any value.
-        if not isinstance(threshold, float | int) or not (is_number or 0 < threshold <= 1):
+        if not isinstance(threshold, float | int) or not checks.is_threshold(threshold):
             raise ReportError("the alert state has a threshold outside of (0, 1]")
 
     for reference in state.references:
