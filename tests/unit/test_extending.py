@@ -13,6 +13,7 @@ MOST_FILES = {
     "Adding a metric": 2,
     "Adding an option": 2,
     "Adding a key of the query file": 3,
+    "Adding a kind of alert": 3,
     "Adding a field of a record": 3,
     "Adding a kind of answer": 8,
     "Adding an endpoint": 3,
@@ -233,6 +234,37 @@ def test_the_api_answers_with_the_new_field_and_the_median(tree):
 def test_the_suites_of_options_and_keys_cover_the_new_ones(tree):
     names = ["test_site.py", "test_options.py", "test_definitions.py"]
     assert run_tests(tree, names, "-k", "current or options or definition") > 20
+
+
+ALERT = """
+import json
+from aggregator.board.answers.parameters import ALERT_KIND
+from aggregator.process.metrics import Metrics
+from aggregator.reading.tail.notice import Notice
+from aggregator.records.alert import decode
+from tests import schemas
+
+alerts = [value for topic, _, value in messages if topic == "alerts"]
+assert alerts
+for value in alerts:
+    schemas.ALERT.validate(json.loads(value))
+majorities = [alert for alert in map(decode, alerts) if alert.kind == "majority"]
+assert {alert.value for alert in majorities} == {"a"}
+assert ask(store(messages, queries={"levels": ordered}), "alerts", kind="majority")["alerts"]
+assert "majority" in vars(Metrics)["alerts"].labels["kind"]
+print(str(Notice.of(majorities[0])).partition(":")[0])
+"""
+LEADER = "crowd = Crowd(ordered)\ncrowd.answers = lambda pane: crowd.rng.choice(6, 20_000, p=[0.7, *[0.06] * 5])\n"
+
+
+def test_the_new_kind_of_alert_is_published_and_shown_everywhere(tree):
+    code = ORDERED + BOARD.replace("crowd = Crowd(ordered, clients=20_000)\n", LEADER) + ALERT
+    assert run(tree, "-c", code) == "True\na is now proved to have the majority\n"
+
+
+def test_the_page_has_the_new_kind_of_alert(tree):
+    row = "| `majority` | a value that enters is proved to be more than half of all answers |"
+    assert row in (tree / "docs" / "records.md").read_text(encoding="utf-8")
 
 
 def test_the_suites_of_records_cover_the_new_field_and_kind(tree):
