@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator
 
-from aggregator.plan import check_text
+from aggregator.plan import check_text, visibility
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
 from aggregator.process.state_limit import StateLimit, add_max_state
@@ -66,7 +66,7 @@ def _check(report: Report, options: argparse.Namespace) -> int:
         reasons = start_refusals(file, definitions)
 
     faults = StateLimit(options.partitions, options.max_state).faults(queries)
-    faults += [fault for query in queries if (fault := check_text.group_refusal(query))]
+    faults += [fault for query in queries if (fault := visibility.group_refusal(query))]
     report.fault(*(f"{options.file}: {fault}" for fault in (*faults, *reasons)))
     if faults:
         return 2

@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from aggregator.counting.checkpoint_plan import INTERVAL
 from aggregator.plan import costs, memory, outlook, readers, visibility
-from aggregator.plan.kinds import names, of_query
+from aggregator.plan.kinds import of_query
 from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.kinds.values import of_optimum
 from aggregator.plan.visibility import promises
@@ -57,18 +57,6 @@ def errors(query: Query, view: Pure, n: int) -> tuple[float, float | None]:
     """Return the standard error and the detectable share for `n` reports to the query."""
     n = reports_per_attribute(query, n)
     return view.noise(n).sigma, view.detectable(n, query.family_error, sampled=query.solution == "smp")
-
-
-def group_refusal(query: Query) -> str | None:
-    """Return why a query has too many groups, and what helps, or None if their records keep pace with the panes."""
-    seconds = query.pane * costs.busy(query)
-    if query.groups is None or seconds <= query.pane:
-        return None
-    return (
-        f"queries.{query.name}: the records of {query.groups.count} groups and their total take about {seconds:.3g} s "
-        f"for each pane of {query.pane} s; lengthen the pane or the steps of the windows, list fewer groups, or use "
-        "fewer windows, values or methods"
-    )
 
 
 def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
@@ -161,8 +149,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     interval = f"a worker writes a changed tally of each of {partitions} partitions once in {INTERVAL:g} s,"
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
-    if query.strings is not None:
-        yield from label("strings", *names.costs(query, partitions))
+    yield from label("strings", *of_query(query).costs(query, partitions))
 
     if clients is not None:
         yield from label("shown", *visibility.sentences(query, clients))
@@ -184,7 +171,8 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield from _align(_oracles(query), (0, 2, 3))
     if not all(view.levels for _, _, _, view in attribute_oracles(query)):
         yield ""
-        yield from _align(_errors(query), (0,))
+        own_errors = list(of_query(query).errors(query))
+        yield from _align(iter(own_errors or _errors(query)), (0,))
 
     texts = list(warnings(query, clients))
     if texts:
@@ -198,7 +186,7 @@ def _counts(query: Query) -> str:
     count = len(query.attributes)
     if count:
         return f"{count} attribute{'' if count == 1 else 's'} per client, solution {query.solution}"
-    return "one answer per client" if query.strings is None else names.counts(query.strings)
+    return of_query(query).counts(query)
 
 
 def _prefix(query: Query, subject: Audience) -> str:
@@ -216,11 +204,6 @@ def _oracles(query: Query) -> Iterator[Sequence[str]]:
 
 
 def _errors(query: Query) -> Iterator[Sequence[str]]:
-    if query.strings is not None and query.only_oracle is not None:
-        yield "reports", *(f"{n:,}" for n in CROWDS)
-        yield "smallest share found", *names.found_row(query.strings, query.only_oracle)
-        return
-
     heads: list[str] = []
     for n in CROWDS:
         heads += [f"{n:,}", ""]

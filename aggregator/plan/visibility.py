@@ -7,12 +7,13 @@ from decimal import Decimal
 import numpy as np
 
 from aggregator.merging.marks import Marks, QueryMarks
-from aggregator.plan import rounds
+from aggregator.plan import costs, rounds
+from aggregator.plan.kinds import of_query
 from hubbub.definitions.versions import Versions
 from hubbub.texts import few, odds, up
-from oracles.discover.cell_hash import MAP_SLOTS
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
+from oracles.query.domain import NAMES
 from oracles.query.lifetime import DEVICE_EPSILON
 from oracles.query.settings import Window
 
@@ -22,15 +23,17 @@ _DAY = 86_400
 _REPORT = {
     None: "One report is {epsilon}-LDP: no report is more than exp({epsilon}) = {ratio} times as likely with one "
     "answer as with another.",
-    "strings": "One report is {epsilon}-LDP for a whole string: no report is more than exp({epsilon}) = {ratio} times "
-    "as likely with one string as with another. It tells of one level or map, drawn at random. Everybody can see which "
-    "one.",
     "spl": "One report of a whole record is {epsilon}-LDP: it answers each of its {d} attributes with epsilon/{d}.",
     "smp": "One report of a whole record is {epsilon}-LDP: it answers one of its {d} attributes, drawn at random. "
     "Everybody can see which one.",
     "rsfd": "One report of a WHOLE record is {record}-LDP: epsilon' = ln(d (exp(epsilon) - 1) + 1) with d = {d} "
     "attributes. The epsilon = {epsilon} of the file holds only between records that differ in ONE attribute, and even "
     "then not always.",
+}
+_REPORT_OF_KIND = {
+    NAMES: "One report is {epsilon}-LDP for a whole string: no report is more than exp({epsilon}) = {ratio} times as "
+    "likely with one string as with another. It tells of one level or map, drawn at random. Everybody can see which "
+    "one.",
 }
 _REPEATS = {
     "life": "Answers for life: {span} a client has one report for each of its K = {classes} classes, and is never "
@@ -60,17 +63,12 @@ def reports_per_second(query: Query, clients: int) -> float:
     return clients / query.period / (len(query.attributes) if query.solution == "smp" else 1)
 
 
-def smallest_part(query: Query) -> float:
-    """Return the part of the reports that must hold `crowd`: all, or those of one map of unknown strings."""
-    return 1.0 if query.strings is None else MAP_SLOTS / query.strings.slots
-
-
 def shown_shares(query: Query, clients: int) -> dict[Window, float]:
     """Return the share of the windows of each kind that show values."""
     windows = [window for window in set(query.windows) if 2 * window.size // query.pane <= MOST_PANES]
     longest = max((window.size for window in windows), default=0)
     panes = min(MOST_PANES, 10 * longest // query.pane + 1_000)
-    rate = reports_per_second(query, clients) * smallest_part(query)
+    rate = reports_per_second(query, clients) * of_query(query).smallest_part(query)
 
     # The seed is fixed, so that the same file always gets the same sentences.
     counts = np.random.default_rng(1).poisson(rate * query.pane, panes)
@@ -110,6 +108,18 @@ def sentences(query: Query, clients: int) -> Iterator[str]:
         yield f"`all` shows new values {pace}, since it follows the longest window. A shorter window makes it move."
 
 
+def group_refusal(query: Query) -> str | None:
+    """Return why a query has too many groups, and what helps, or None if their records keep pace with the panes."""
+    seconds = query.pane * costs.busy(query)
+    if query.groups is None or seconds <= query.pane:
+        return None
+    return (
+        f"queries.{query.name}: the records of {query.groups.count} groups and their total take about {seconds:.3g} s "
+        f"for each pane of {query.pane} s; lengthen the pane or the steps of the windows, list fewer groups, or use "
+        "fewer windows, values or methods"
+    )
+
+
 def group_sentences(query: Query, clients: int) -> Iterator[str]:
     """Yield sentences about the people whose group is too small to be shown. Without weights all groups are equal."""
     if query.groups is None:
@@ -142,12 +152,12 @@ def group_sentences(query: Query, clients: int) -> Iterator[str]:
 
 def small_steps(query: Query, clients: int) -> Iterator[str]:
     """Yield a warning for each kind of window whose steps usually hold fewer reports than `crowd`."""
+    kind = of_query(query)
     for window in query.windows:
-        n = reports_per_second(query, clients) * window.step * smallest_part(query)
+        n = reports_per_second(query, clients) * window.step * kind.smallest_part(query)
         if window.step and n < query.crowd and query.crowd > 1:
-            reports = "reports" if query.strings is None else "reports of each map"
             name = window_name(window)
-            yield f"a step of window {name} holds about {n:,.0f} {reports}, fewer than crowd = {query.crowd}"
+            yield f"a step of window {name} holds about {n:,.0f} {kind.REPORTS}, fewer than crowd = {query.crowd}"
 
 
 def window_name(window: Window) -> str:
@@ -161,7 +171,8 @@ def promises(query: Query) -> Iterator[str]:
     """Yield the promise to a client, in exact sentences."""
     charge = query.charge
     epsilon = query.record_epsilon
-    yield _REPORT["strings" if query.strings is not None else query.solution].format(
+    report = _REPORT_OF_KIND.get(query.domains[0].kind, _REPORT[query.solution])
+    yield report.format(
         epsilon=up(query.epsilon), ratio=up(math.exp(query.epsilon)), record=up(epsilon), d=len(query.attributes)
     )
 

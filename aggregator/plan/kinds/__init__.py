@@ -21,6 +21,21 @@ class Predictions(Protocol):
     def warnings(self, subject: Audience, /) -> Iterator[str]:
         """Yield warnings about settings with which an answer needs many people."""
 
+    REPORTS: str
+    """The reports of which `crowd` are needed, in words."""
+
+    def smallest_part(self, query: Query, /) -> float:
+        """Return the part of the reports that must hold `crowd`."""
+
+    def counts(self, query: Query, /) -> str:
+        """Return what a client with one answer tells, in words."""
+
+    def costs(self, query: Query, partitions: int, /) -> Iterator[str]:
+        """Yield the memory, the disk and the CPU of a query if they are not those of values."""
+
+    def errors(self, query: Query, /) -> Iterator[tuple[str, ...]]:
+        """Yield the rows of a table of errors if they are not those of shares."""
+
     def notices(self, query: Query, /) -> Iterator[str]:
         """Yield warnings about a whole query."""
 

@@ -24,6 +24,8 @@ from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query, parse
 from oracles.query.footprint import INTEGER
 
+REPORTS = "reports of each map"
+"""The reports of which `crowd` are needed, in words."""
 LISTED = 6.6
 """The reach of names that are known before, if all clients are asked for one of a million names."""
 SHORTER = 8
@@ -51,7 +53,7 @@ def resized(strings: Strings, length: int) -> Strings:
 
 
 def comparison(_subject: Audience, _n: int) -> Iterator[str]:
-    """Yield nothing: an error alone says little about names. `found_row` has their smallest shares."""
+    """Yield nothing: an error alone says little about names. `errors` has their smallest shares."""
     yield from ()
 
 
@@ -105,10 +107,12 @@ def search_sentences(strings: Strings, cell: Oracle, clients: int, span: str) ->
     )
 
 
-def found_row(strings: Strings, cell: Oracle) -> list[str]:
-    """Return the shares that are found for the numbers of reports of CROWDS."""
+def errors(query: Query) -> Iterator[tuple[str, ...]]:
+    """Yield the numbers of reports of CROWDS, and the smallest shares that are found with them."""
+    strings, cell = _hashing(query)
     shares = (smallest_share(strings, cell, n) for n in CROWDS)
-    return [">1" if share is None else f"{share:.3g}" for share in shares]
+    yield "reports", *(f"{n:,}" for n in CROWDS)
+    yield "smallest share found", *(">1" if share is None else f"{share:.3g}" for share in shares)
 
 
 def query_of(length: int, cells: int, epsilon: float, answers: str, budget: float | None) -> Query:
@@ -149,8 +153,14 @@ def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
     yield f"{text}`hubbub check` knows those of a query file.", True
 
 
-def counts(strings: Strings) -> str:
+def smallest_part(query: Query) -> float:
+    """Return the part of the reports that one map has."""
+    return MAP_SLOTS / _hashing(query)[0].slots
+
+
+def counts(query: Query) -> str:
     """Return what a client tells, in words."""
+    strings, _ = _hashing(query)
     alphabet = "" if strings.coding.alphabet is None else f" of an alphabet of {strings.coding.size}"
     return (
         f"one unknown string per client, the first {strings.coding.length} {_symbols(strings)}{alphabet}, by one of "

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import cast
 
+from aggregator.plan.kinds import values
 from aggregator.plan.kinds.audience import Audience
 from oracles.mechanisms import oracle
 from oracles.mechanisms.haar import Haar
 from oracles.numbers.tree import Tree
-from oracles.query import Query
 from oracles.query.settings import QUANTILES, quantile_name
 
 WIDTHS = (0.05, 0.02, 0.01, 0.005)
@@ -52,9 +52,13 @@ def warnings(_: Audience) -> Iterator[str]:
     yield from ()
 
 
-def notices(_: Query) -> Iterator[str]:
-    """Yield nothing: a query of numbers has no warnings about all its answers together."""
-    yield from ()
+# A query of numbers has the warnings, words and costs of one of values.
+notices = values.notices
+smallest_part = values.smallest_part
+counts = values.counts
+costs = values.costs
+errors = values.errors
+REPORTS = values.REPORTS
 
 
 def table(_: Audience) -> Iterator[tuple[str, ...]]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from oracles.query import Query
 from oracles.query.answers import MOST_PAIRS
 from oracles.query.lifetime import times
 
+REPORTS = "reports"
 EXPONENT = 1.1
 """Exponent of the Zipf law by which the shares of an expected list fall."""
 LIST = 10
@@ -226,9 +228,24 @@ def _count(number: int | None, factor: int = 1) -> str:
     return "more than 10^13" if number is None else f"{number * factor:,}"
 
 
-def notices(_: Query) -> Iterator[str]:
-    """Yield nothing: a query of listed values has no warnings about all its answers together."""
+def smallest_part(_: Query) -> float:
+    """Return the part of the reports that must hold `crowd`, which is all of them."""
+    return 1.0
+
+
+def counts(_: Query) -> str:
+    """Return what a client tells, in words."""
+    return "one answer per client"
+
+
+def nothing(*_: object) -> Iterator[Any]:
+    """Yield nothing: a query of values has no costs, errors and warnings of its own."""
     yield from ()
+
+
+costs = nothing
+errors = nothing
+notices = nothing
 
 
 def table(subject: Audience) -> Iterator[tuple[str, ...]]:
