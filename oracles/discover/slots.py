@@ -54,6 +54,10 @@ class Slots(Smp):
         """Return the level of each client, or the number of levels plus its map."""
         return self.strings.part(draw.below(self.strings.slots, count))
 
+    def columns(self, values: Ints) -> list[Ints]:
+        del values
+        return []
+
     def answer_counts(self, state: NDArray[np.integer], n: int) -> Sequence[int | tuple[int, ...]]:
         return [tuple(self.answering(state.astype(np.int64, copy=False), n))]
 

@@ -62,6 +62,10 @@ class Mechanism(ABC):
         """Return an empty tally. Tallies add and subtract as vectors of integers."""
         return np.zeros(self.state_size, np.int64)
 
+    def columns(self, values: Ints) -> list[Ints]:
+        """Return the positions of each answer, pairs included, for rows of values. Unknown strings have none."""
+        return list(values.reshape(len(values), -1).T)
+
     def answer_counts(self, state: NDArray[np.integer], n: int) -> "Sequence[int | tuple[int, ...]]":
         """Return how many of the `n` reports in a tally tell of each answer, as one number or `count_parts` of them.
 

@@ -83,6 +83,9 @@ class Multi(Mechanism):
         """Return the positions of the single attributes, followed by those of the pairs."""
         return [*columns, *(columns[first] * self.sizes[second] + columns[second] for first, second in self.pairs)]
 
+    def columns(self, values: Ints) -> list[Ints]:
+        return self.with_pairs(super().columns(values))
+
     @abstractmethod
     def _encode(self, columns: list[Ints], draw: Source) -> Reports: ...
 

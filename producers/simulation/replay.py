@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from hubbub.command.options import parser_of, rate, selected_query, whole
+from oracles.discover import Strings
 from oracles.errors import ParameterError
 from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
+from oracles.query.domain import NAMES
 from producers.simulation.crowd.draws import Draws, generator
 from producers.simulation.delivery.schedule import STEP, RealClock, SimulationClock, fastest_steps, steady_steps
 from producers.simulation.delivery.simulated_frames import FrameBuilder
@@ -87,21 +90,34 @@ class Positions:
         return [header.index(name) for name in names]
 
     def _positions(self, row: list[str], places: list[int]) -> list[int] | None:
-        if self.query.strings is not None:
-            return self.query.strings.cells_of(row[places[0]]).tolist() if places[0] < len(row) else None
+        texts = [row[place] if place < len(row) else None for place in places]
+        return _READERS.get(self.query.domains[0].kind, _values)(self.query, texts)
 
-        positions = []
-        for place, domain in zip(places, self.query.answer_domains, strict=True):
-            text = row[place] if place < len(row) else ""
-            position = domain.find(text)
-            if position is None and domain.other and text:
-                # A device would count such a text as "(other)" too.
-                position = domain.size - 1
-            if position is None:
-                return None
-            positions.append(position)
 
-        return positions
+def _values(query: Query, texts: list[str | None]) -> list[int] | None:
+    """Return the position of each value, or None if one is missing or does not count."""
+    positions = []
+    for text, domain in zip(texts, query.answer_domains, strict=True):
+        position = domain.find(text)
+        if position is None and domain.other and text:
+            # A device would count such a text as "(other)" too.
+            position = domain.size - 1
+        if position is None:
+            return None
+        positions.append(position)
+
+    return positions
+
+
+def _cells(query: Query, texts: list[str | None]) -> list[int] | None:
+    """Return the cells of a string, or None if it is missing."""
+    [text] = texts
+    cells: list[int] | None = None if text is None else cast(Strings, query.strings).cells_of(text).tolist()
+    return cells
+
+
+_READERS = {NAMES: _cells}
+"""The readers of a row. A kind of answer without one is read like values."""
 
 
 async def _replay(options: argparse.Namespace) -> DeliveryCounts:

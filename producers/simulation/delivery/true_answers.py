@@ -4,14 +4,12 @@ They contain each honest answer that was sent in time, once. A real client never
 """
 
 from collections import Counter
-from collections.abc import Iterable
 
 import numpy as np
 
 from hubbub.definitions.versions import Versions
 from hubbub.true_counts import TrueCounts, encode
 from oracles.kernels.arrays import add_counts
-from oracles.multi.attributes import Multi
 from oracles.query import Query
 from oracles.types import Ints
 
@@ -35,20 +33,18 @@ class TrueAnswers:
     def count(self, pane: int, values: Ints, time_ms: int) -> None:
         """Count the honest answers of a frame that entered the log at a time, in milliseconds."""
         self.release(pane)
-        if not len(values) or self.query.strings is not None or not in_time(self.query, pane, time_ms):
-            return  # strings have no positions to count by
+        if not len(values) or not in_time(self.query, pane, time_ms):
+            return
+        columns = self.query.oracle.columns(values)
+        if not columns:
+            return
 
         if pane not in self._counts:
             self._counts[pane] = [np.zeros(domain.size, np.int64) for domain in self.query.domains]
-        for counts, column in zip(self._counts[pane], self._columns(values), strict=True):
+        for counts, column in zip(self._counts[pane], columns, strict=True):
             add_counts(counts, column)
 
         self._changes.add(pane)
-
-    def _columns(self, values: Ints) -> Iterable[Ints]:
-        """Return the positions of each attribute, pairs included."""
-        columns = list(values.reshape(len(values), -1).T)
-        return self.query.oracle.with_pairs(columns) if isinstance(self.query.oracle, Multi) else columns
 
     def release(self, pane: int) -> None:
         """Note that a frame of the pane is no longer on its way."""
