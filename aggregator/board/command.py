@@ -31,6 +31,7 @@ from hubbub.command.options import (
 )
 from hubbub.http.addresses import networks
 from hubbub.http.health import health_port
+from hubbub.http.port_metrics import PortMetrics
 from hubbub.http.port_shares import PortShares
 from hubbub.http.server import serving
 from hubbub.kafka.settings import Kafka
@@ -122,6 +123,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     app = application(store, events, follower, metrics, token, options.host, with_health)
 
     shares = PortShares(each=options.connections_each, proxies=options.trusted_proxies, rate=options.rate)
+    metrics.registry.register(PortMetrics("board", shares, streams=events.places))
     async with AsyncExitStack() as stack:
         own_port = health_port("board", handlers, options.host, options.health_port)
         line = await stack.enter_async_context(own_port)

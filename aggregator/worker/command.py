@@ -33,6 +33,8 @@ from hubbub.command.options import (
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.http.health import serving_alone
+from hubbub.http.port_metrics import PortMetrics
+from hubbub.http.port_shares import PortShares
 from hubbub.kafka.clients import partitions as partition_counts
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.offsets import OffsetLookup
@@ -123,7 +125,8 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
     """Start step by step, and run. All steps before the definitions only ask, so a start that fails changes nothing."""
     async with AsyncExitStack() as stack:
         port = WorkerPort()
-        address = serving_alone(port.handlers, options.host, options.port)
+        shares = PortShares()
+        address = serving_alone(port.handlers, options.host, options.port, shares=shares)
         host, number = await stack.enter_async_context(address)
         sys.stdout.write(f"hubbub worker: http://{host}:{number}/metrics\n")
         sys.stdout.flush()
@@ -146,6 +149,7 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         await registrar.register(file, options.retire)
         worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
 
+        worker.metrics.registry.register(PortMetrics("worker", shares))
         port.answers = PortAnswers(worker.metrics.registry, worker.missing, lambda: worker.remark)
         return await worker.run()
 

@@ -7,6 +7,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from hubbub.http.port_protocol import unsigned
+from hubbub.http.port_shares import PortShares
 from hubbub.http.server import guard, serving
 
 Handlers = dict[str, Handler]
@@ -48,10 +49,10 @@ async def health_port(command: str, handlers: Handlers, host: str, port: int | N
 
 
 def serving_alone(
-    handlers: Handlers, host: str, port: int, option: str = "--port"
+    handlers: Handlers, host: str, port: int, option: str = "--port", shares: PortShares | None = None
 ) -> AbstractAsyncContextManager[tuple[str, int]]:
     """Serve only these paths, and yield the address. `option` sets the port."""
     app = web.Application(middlewares=[guard(lambda _request, _status: None)])
     app.on_response_prepare.append(unsigned)
     app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
-    return serving(app, host, port, drain=1.0, option=option)
+    return serving(app, host, port, shares=shares, drain=1.0, option=option)

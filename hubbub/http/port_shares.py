@@ -9,7 +9,7 @@ from math import inf
 from hubbub.http.addresses import Networks, contains, network_path
 from hubbub.http.connections import Connection, ConnectionState
 from hubbub.http.fair_shares import CallerPath, FairShares
-from hubbub.http.rates import NetworkRates
+from hubbub.http.rates import TIMES, NetworkRates
 
 CONNECTIONS = 1_000
 """Limit of the connections of a port."""
@@ -25,8 +25,8 @@ PROXIES = ("proxies",)
 """The path of trusted proxies before a header and between requests."""
 _SLICE = 500
 """Connections of a look without a turn of the event loop."""
-_TIMES = {"/32": inf, "/48": 16.0, "/56": 4.0, "/64": 1.0}
-"""Times the limit of an address that a prefix of IPv6 may have, since one customer of a provider may own a /48."""
+_WIDEST = ("/24", "/32")
+"""The networks without a limit of their own, because many customers of a provider are in one."""
 
 
 class PortShares:
@@ -115,8 +115,5 @@ class PortShares:
     def _limit(self, path: CallerPath) -> float:
         if path == PROXIES:
             return inf
-        name = path[-1]
-        for suffix, times in _TIMES.items():
-            if name.endswith(suffix):
-                return times * self._each
-        return inf if name.endswith("/24") else self._each
+        length = path[-1][-3:]
+        return inf if length in _WIDEST else TIMES.get(length, 1.0) * self._each

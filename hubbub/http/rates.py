@@ -8,7 +8,7 @@ from hubbub.http.fair_shares import CallerPath
 SENDERS = 100_000
 """Limit of the number of remembered senders. The one with the oldest request is forgotten first."""
 TIMES = {"/24": 64.0, "/32": 64.0, "/48": 16.0, "/56": 4.0}
-"""Times the rate of an address that a network of IPv4 or IPv6 may have. One customer of a provider may own a /48."""
+"""Times the limit of an address that a network of IPv4 or IPv6 may have. One customer of a provider may own a /48."""
 
 
 class Rates:

@@ -16,6 +16,7 @@ from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import Networks, network_path
 from hubbub.http.fair_shares import CallerPath
 from hubbub.http.health import Handlers, health
+from hubbub.http.port_metrics import PortMetrics
 from hubbub.http.port_protocol import Unsigned, client_of, connection_of, unsigned
 from hubbub.http.port_shares import PortShares
 from hubbub.http.prepared_answer import PreparedAnswer
@@ -73,7 +74,6 @@ class Gateway:
         self.draining = False
         self._definitions = definitions
         self._tokens = tokens
-
         self._quotas = Quotas(self._count_full)
         self._appender = appender
         self._intake = intake
@@ -83,7 +83,6 @@ class Gateway:
         self._work = Work(rules.work)
         self._bodies = Bodies(rules.max_body, self._work)
         self._decoder = BodyDecoder(definitions, rules.max_frame, self._work)
-
         self.metrics = GatewayMetrics(
             {
                 "held_bytes": lambda: self._bodies.held,
@@ -95,7 +94,7 @@ class Gateway:
             },
             definitions.value.names(),
         )
-
+        self.metrics.registry.register(PortMetrics("gateway", shares, body_bytes=self._bodies.shares))
         intake.on_small_mix = self.metrics.small_mixes.inc
 
     @property

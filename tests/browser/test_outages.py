@@ -1,11 +1,15 @@
 """The charts after an outage. Unknown windows are a gap, and windows without reports are zero."""
 
+import re
+import socket
 import time
+from contextlib import ExitStack
 from itertools import chain
 
 import pytest
 from playwright.sync_api import expect
 
+from aggregator.board.server.events import LISTENERS
 from tests.boards import HOMEPAGE, PANE, Board, Crowd, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 
@@ -74,3 +78,22 @@ def test_an_outage_is_a_gap_in_the_chart(watch, board, start, window):
     assert [rate is None for rate in rates] == [False] * (len(ends) - 1) + [True], (
         "the rate of the last pane is unknown"
     )
+
+
+def test_a_page_without_a_place_for_its_events_asks_every_ten_seconds(watch, board):
+    """All 200 places are held from the same address, so the board refuses the page's own stream."""
+    host, port = board.url.removeprefix("http://").strip("/").split(":")
+    page = watch().page
+    page.clock.install()
+    with ExitStack() as stack:
+        for _ in range(LISTENERS):
+            stream = stack.enter_context(socket.create_connection((host, int(port))))
+            stream.sendall(b"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert stream.recv(12) == b"HTTP/1.1 200"
+
+        page.goto(board.url)
+        page.clock.run_for(1000)
+        expect(page.locator("#status-text")).to_have_text(re.compile("^Connected"))
+        with page.expect_response(re.compile("/api/v1/overview")):
+            page.clock.run_for(10_500)
+        expect(page.locator("#status-text")).to_have_text(re.compile("^Connected"))

@@ -4,6 +4,7 @@ const API = "api/v1";
 const TOKEN = "hubbub-token";
 const SILENCE = 12_000; // milliseconds until a silent connection counts as lost; the board sends a beat every 5 s
 const PAUSE = 1000; // milliseconds until the next attempt
+const EVERY = 10_000; // milliseconds between two looks while the board has no place for the events
 const PATIENCE = 10_000; // milliseconds until a request fails
 
 export class ApiError extends Error {
@@ -37,23 +38,38 @@ async function request(path, parameters) {
   throw new ApiError(response.status, detail ?? response.statusText, more);
 }
 
+const sleep = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
 /** Follows the events until the board refuses the token.
  *
  * Calls `on.event(name, data)` for each event, `on.lost(reason)` if the connection breaks, and `on.refused()`.
+ * While the board has no place for the events, it calls `on.full()` every 10 s.
  */
 export async function listen(on) {
   for (;;) {
+    let seconds = null;
     try {
-      await read(on);
-      on.lost("The board closed the connection");
+      seconds = await read(on);
+      if (seconds === null) on.lost("The board closed the connection");
     } catch (error) {
       if (error.status === 401) return on.refused();
-      on.lost(error instanceof ApiError ? error.message : "No connection to the board");
+      // At random, as the board does for the streams that it ends, so that not all pages come again together.
+      if (error.status === 503) seconds = 30 + 60 * Math.random();
+      else on.lost(error instanceof ApiError ? error.message : "No connection to the board");
     }
-    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    if (seconds === null) await sleep(PAUSE);
+    else await look(on, 1000 * seconds);
   }
 }
 
+async function look(on, milliseconds) {
+  for (let left = milliseconds; left > 0; left -= EVERY) {
+    on.full();
+    await sleep(Math.min(EVERY, left));
+  }
+}
+
+/** Reads the events. If the board needs the place, returns the seconds until the next attempt, else null. */
 async function read(on) {
   const control = new AbortController();
   let timer = setTimeout(() => control.abort(), SILENCE);
@@ -64,12 +80,16 @@ async function read(on) {
     let rest = "";
     for (;;) {
       const { done, value } = await reader.read();
-      if (done) return;
+      if (done) return null;
       clearTimeout(timer);
       timer = setTimeout(() => control.abort(), SILENCE);
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop();
-      for (const block of blocks) dispatch(block, on);
+      for (const block of blocks) {
+        const [event, data] = fieldsOf(block);
+        if (event === "full") return data.retry;
+        if (event) on.event(event, data);
+      }
     }
   } finally {
     clearTimeout(timer);
@@ -77,7 +97,7 @@ async function read(on) {
   }
 }
 
-function dispatch(block, on) {
-  const fields = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)));
-  if (fields.event) on.event(fields.event, JSON.parse(fields.data));
+function fieldsOf(block) {
+  const { event, data } = Object.fromEntries(block.split("\n").map((line) => line.split(/: (.*)/s, 2)));
+  return event ? [event, JSON.parse(data)] : [null, null];
 }

@@ -196,6 +196,13 @@ const on = {
     state.ready = false;
     lost(reason);
   },
+  full() {
+    state.problem = null;
+    state.ready = true;
+    state.at = Date.now() / 1000;
+    answers.clear();
+    refresh();
+  },
   refused: askForToken,
 };
 
