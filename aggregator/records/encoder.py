@@ -38,17 +38,21 @@ def encode(findings: WindowFindings) -> WindowRecords:
     """
     records: list[tuple[bytes, bytes]] = []
     places: list[RecordPlace] = []
-    cuts = [False] * len(findings.totals)
+    cut_places: set[RecordPlace] = set()
     for place, row in _rows(findings):
         name, value, is_cut = _record(findings, row, place.group)
         records.append((name, value))
         places.append(place)
-        # Metrics and their alert rules have the flag of a cut for totals only, so a cut group is not counted.
-        if place.group is None:
-            cuts[place.attribute] = is_cut
+        if is_cut:
+            cut_places.add(place)
 
+    # Metrics and their alert rules have the flag of a cut for totals only, so a cut group is not counted.
+    totals = [RecordPlace(None, attribute) for attribute in range(len(findings.totals))]
     return WindowRecords(
-        records=tuple(records), places=tuple(places), cuts=tuple(cuts), maps=tuple(maps_records(findings))
+        records=tuple(records),
+        places=tuple(places),
+        cuts=tuple(place in cut_places for place in totals),
+        maps=tuple(maps_records(findings)),
     )
 
 

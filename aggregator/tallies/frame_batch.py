@@ -55,6 +55,10 @@ class FrameBatch:
         """Return the group of each frame."""
         return np.zeros(len(self), np.uint8) if self.groups is None else self.groups
 
+    def groups_of(self, selection: slice | Flags) -> NDArray[np.uint8] | None:
+        """Return the group of each selected frame, or None if all frames are of group 0."""
+        return None if self.groups is None else self.groups[selection]
+
     def select(self, flags: Flags) -> "FrameBatch":
         """Return the flagged frames, of which there is at least one. `next_offset` and `clock` stay."""
         if flags.all():

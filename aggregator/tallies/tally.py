@@ -67,19 +67,17 @@ class Tally:
         duplicates: list[int] = []
         reports = frames.reports
         sizes = frames.sizes
-        numbers = frames.groups
+        selection: slice | Flags = slice(start, None)
         if frames.ids is None or self._add_all_ids(frames, start, max_ids):
             reports = reports[int(sum(sizes[:start])) :]
             sizes = sizes[start:]
-            numbers = None if numbers is None else numbers[start:]
         else:
-            flags, duplicates = self._add_new_ids(frames, start, max_ids)
-            if not flags.all():
-                reports = reports[np.repeat(flags, sizes)]
-                sizes = np.asarray(sizes)[flags]
-                numbers = None if numbers is None else numbers[flags]
+            selection, duplicates = self._add_new_ids(frames, start, max_ids)
+            if not selection.all():
+                reports = reports[np.repeat(selection, sizes)]
+                sizes = np.asarray(sizes)[selection]
 
-        implausible = group_cells.count_reports(oracle, self.counts, reports, sizes, numbers)
+        implausible = group_cells.count_reports(oracle, self.counts, reports, sizes, frames.groups_of(selection))
         self.n += len(reports) - implausible
         self.implausible += implausible
         self._note_duplicates(oracle, frames, duplicates)
@@ -88,11 +86,11 @@ class Tally:
         return duplicates
 
     def _note_duplicates(self, oracle: Mechanism, frames: FrameBatch, duplicates: Iterable[int]) -> None:
+        groups = frames.group_numbers()
         for index in duplicates:
             size = int(frames.sizes[index])
             self.duplicates += size
-            if frames.groups is not None:
-                group_cells.note_duplicates(self.counts, oracle.state_size, int(frames.groups[index]), size)
+            group_cells.note_duplicates(self.counts, oracle.state_size, int(groups[index]), size)
 
     def advance(self, next_offset: int, clock: Clock) -> None:
         """Note that the partition was read up to this offset, and that the tally has all its reports up to there."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from oracles.errors import HubbubError, ParameterError
 from oracles.numbers import Scale
 from oracles.query import Query
-from oracles.query.domain import Domain
+from oracles.query.domain import NUMBERS, Domain
 from oracles.types import Ints
 
 Floats = NDArray[np.float64]
@@ -129,13 +130,14 @@ def read_law(spec: str, domain: Domain) -> Distribution:
 
     numbers = [_number(text, spec) for text in arguments.split(",")] if arguments else []
     parameters, weigh = _SHAPES.get(kind, (-1, _uniform))
-    if kind in _LAWS and domain.scale is not None:
+    has_law = kind in _LAWS_OF_KIND.get(domain.kind, {})
+    if has_law:
         parameters = 2
     if len(numbers) != parameters:
         raise ParameterError(f"a distribution is {SPECS}, got {spec!r}")
 
-    if kind in _LAWS and domain.scale is not None:
-        return Distribution(_of_numbers(domain.scale, kind, *numbers))
+    if has_law:
+        return Distribution(_of_numbers(cast(Scale, domain.scale), kind, *numbers))
 
     # Extreme parameters overflow. The check below refuses them with a sentence.
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
@@ -187,6 +189,8 @@ _SHAPES: dict[str, tuple[int, Callable[..., Floats]]] = {
 
 
 _LAWS = {"normal": lambda edges: edges, "lognormal": lambda edges: np.log(np.maximum(edges, 0.0))}
+_LAWS_OF_KIND = {NUMBERS: _LAWS}
+"""The laws that only a kind of answer has."""
 """Laws of numbers, by the function that makes them normal."""
 
 
