@@ -5,6 +5,7 @@ Those of listed values are computed here.
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -80,11 +81,14 @@ def value_differences(
     if not (values and before.n_independent and after.n_independent):
         return Differences(LEVEL, 0, 0, [])
 
-    reference = _estimate(before, size, np.array([places[value] for value in values], np.int64))
-    estimate = _estimate(after, size, np.array(common_places, np.int64))
+    reference_places = np.array([places[value] for value in values], np.int64)
+    reference = _estimate(before, size, reference_places, apart=apart)
+    estimate = _estimate(after, size, np.array(common_places, np.int64), apart=apart)
+    is_panel = not apart and after.answers in PANEL
     # The bounds of a panel need all values. With several attributes a client may answer another one in each window.
-    is_panel = not apart and after.answers in PANEL and after.attribute is None and len(values) == size
-    changes = compare(reference, estimate, size=size, panel=is_panel, family_error=family_error, looks=looks)
+    is_measurable = after.attribute is None and len(values) == size
+    comparison = partial(compare, reference, estimate, size=size, panel=is_panel, measurable=is_measurable, looks=looks)
+    changes = comparison(family_error=family_error)
     law = looks.law(before.n_independent, after.n_independent)
     rows = {
         value: DifferenceRow(
@@ -113,7 +117,7 @@ def value_differences(
     if level == LEVEL:
         return Differences(level, len(values), proofs, [*map(one_side, order)], law.width(level))
 
-    listed = compare(reference, estimate, size=size, panel=is_panel, level=level, looks=looks)
+    listed = comparison(level=level)
     ends = {value: (float(listed.low[place]), float(listed.high[place])) for place, value in enumerate(values)}
     for place, row in enumerate(order):
         if row.difference is not None:
@@ -144,10 +148,12 @@ def one_side(row: DifferenceRow) -> DifferenceRow:
     return replace(row, low=max(row.low, 0.0)) if row.difference > 0.0 else replace(row, high=min(row.high, 0.0))
 
 
-def _estimate(record: Record, size: int, places: Ints) -> Estimate:
+def _estimate(record: Record, size: int, places: Ints, *, apart: bool) -> Estimate:
     """Return the worker's estimate of the values at these places of a record."""
+    # A record does not say whether clients answer by tables, so errors of all that answer for life allow for them.
+    has_table = not apart and record.answers == "life"
     # The places are those of the record, and not those of the domain, so the shares are picked after the estimate.
-    estimate = estimate_of(record, size)
+    estimate = estimate_of(record, size, has_table=has_table)
     return replace(estimate, shares=estimate.shares[places])
 
 

@@ -14,6 +14,7 @@ from aggregator.records.record import Record
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate, Pure
 from oracles.estimate.intervals import LEVEL
+from oracles.mechanisms.record_oracle import RecordOracle
 from oracles.types import Floats, Ints
 
 _NOISE = 1e-4
@@ -38,9 +39,13 @@ def intervals_at(record: Record, places: Ints, level: float) -> ListedIntervals:
     return ListedIntervals(level, all_rounded(low), all_rounded(high))
 
 
-def estimate_of(record: Record, size: int) -> Estimate:
-    """Return the worker's estimate of the published values, of a domain with `size` values."""
-    oracle = Pure(record.oracle.name, size, Fraction(record.oracle.p), Fraction(record.oracle.q))
+def estimate_of(record: Record, size: int, *, has_table: bool = False) -> Estimate:
+    """Return the worker's estimate of the published values, of a domain with `size` values.
+
+    `has_table` says that its clients may answer by tables in an earlier window too.
+    """
+    rates = Fraction(record.oracle.p), Fraction(record.oracle.q)
+    oracle = RecordOracle(record.oracle.name, size, *rates, has_table=has_table)
     # No count is below 0 or above n. A share outside of these limits can come only from a malformed record.
     lowest = -oracle.q / oracle.gap
     highest = (1.0 - oracle.q) / oracle.gap

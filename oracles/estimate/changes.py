@@ -38,6 +38,7 @@ def compare(
     *,
     size: int | None = None,
     panel: bool = False,
+    measurable: bool = True,
     level: float = 0.95,
     family_error: float = 0.05,
     looks: Looks = ONE_LOOK,
@@ -45,7 +46,8 @@ def compare(
     """Return the differences of two windows of one query, whose estimates have the same values in the same order.
 
     Holm's procedure takes the number of values of the whole domain, `size`, because any of them may be the one that
-    attracts attention. On a `panel` the same clients repeat their answers, and the values show how much has changed.
+    attracts attention. On a `panel` the same clients repeat their answers. If it is `measurable`, the values show how
+    much has changed.
     Errors of windows that share reports or clients are never too small. `looks` says how often the same two things
     may be compared.
 
@@ -61,7 +63,7 @@ def compare(
     if not (before.n_independent and after.n_independent):
         raise ParameterError("both windows need reports")
 
-    difference, stderr = change(before, after, panel=panel)
+    difference, stderr = change(before, after, panel=panel, measurable=measurable)
     law = looks.law(before.n_independent, after.n_independent)
     reach = law.reach(level) * stderr
     low = difference - reach
@@ -89,13 +91,14 @@ def compare(
     )
 
 
-def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Floats, Floats]:
+def change(before: Estimate, after: Estimate, *, panel: bool = True, measurable: bool = True) -> tuple[Floats, Floats]:
     """Return the changes of all shares between two windows, and their standard errors.
 
     In a `panel` clients repeat their answers. Only clients whose class changed, and those that came or went,
-    bring noise. The values that did not change show how much: the median measures it, so that large changes do
-    not hide small ones. Without a panel, or if too little is known, both errors count as independent. If clients
-    answer by tables, the two errors of a client whose class changed can be negatively correlated, which counts too.
+    bring noise. If the panel is `measurable`, the values that did not change show how much: the median measures it, so
+    that large changes do not hide small ones. Without a panel, or if too little is known, both errors count as
+    independent. If clients answer by tables, the two errors of a client whose class changed can be negatively
+    correlated, which counts too.
     """
     shares = after.shares - before.shares
     if not (before.n_independent and after.n_independent):
@@ -106,7 +109,7 @@ def change(before: Estimate, after: Estimate, *, panel: bool = True) -> tuple[Fl
     fewest = min(before.n_independent, after.n_independent)
     if panel and after.oracle.excludes:
         independent_variance += _exclusion(after, fewest, before.shares, after.shares)
-    is_measurable = panel and size >= _PANEL and after.oracle.one_value
+    is_measurable = panel and measurable and size >= _PANEL and after.oracle.one_value
     if not is_measurable or before.population is not None or after.population is not None:
         return shares, np.sqrt(independent_variance)
 

@@ -28,7 +28,7 @@ class Buckets(Hashing):
     def __init__(
         self, name: str, epsilon: float, size: int, buckets: int | None, *, words: int = 0, table: int | None
     ) -> None:
-        bits = self._code_bits(size)
+        bits = self.code_bits_of(size)
         choices = self._choices(size)
         if not choices:
             raise ParameterError(f"{name}: a report of {size} values needs more than {LONGEST} bits; choose olh or hr")
@@ -46,13 +46,13 @@ class Buckets(Hashing):
         super().__init__(name, epsilon, size, rows, words=words, bits=bits, table=table)
 
     @classmethod
-    def _code_bits(cls, size: int) -> int:
+    def code_bits_of(cls, size: int) -> int:
         return max(cls.least_rows, code_bits(size))
 
     @classmethod
     def _choices(cls, size: int) -> list[int]:
         """Return the numbers of rows with which a report has at most 64 bits."""
-        bits = cls._code_bits(size)
+        bits = cls.code_bits_of(size)
         return [rows for rows in range(cls.least_rows, min(MAX_ROWS, bits) + 1) if cls.bits_used(rows, bits) <= LONGEST]
 
     @classmethod

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from oracles.estimate.pure import Pure
 from oracles.kernels import c_library
 from oracles.kernels.arrays import either
 from oracles.kernels.parity import dependent, orthogonal
@@ -94,13 +95,19 @@ class Full(Buckets):
 
     def set_variance(self, n: int, values: int, share: float) -> float:
         """Return the variance of a set. A bucket holds exactly h codes, so the errors of values are dependent."""
-        p, q = self.exact
-        codes = self.cells
-        h = codes >> self.hashes
-        pairs = (codes - 1) * (codes - 2)
-        # P(both of two values in the bucket), with the own one among them or not. Enumerated for k = 3 and 4.
-        with_own = p * self.collision(self.hashes, self.bits)
-        without_own = (p * (h - 1) * (h - 2) + (1 - p) * h * (h - 1)) / pairs
-        f = Fraction(share)
-        covariance = 2 * f * (with_own - p * q) + (values - 2 * f) * (without_own - q * q)
-        return super().set_variance(n, values, share) + float((values - 1) * covariance / (p - q) ** 2) / n
+        covariance = pair_covariance(self, self.hashes, self.bits, values, share)
+        return super().set_variance(n, values, share) + covariance / n
+
+
+def pair_covariance(oracle: Pure, rows: int, bits: int, values: int, share: float) -> float:
+    """Return the sum of the covariances of the values of a set, of one report with so many rows of so many bits."""
+    p, q = oracle.exact
+    codes = 1 << bits
+    h = codes >> rows
+    pairs = (codes - 1) * (codes - 2)
+    # P(both of two values in the bucket), with the own one among them or not. Enumerated for k = 3 and 4.
+    with_own = p * Full.collision(rows, bits)
+    without_own = (p * (h - 1) * (h - 2) + (1 - p) * h * (h - 1)) / pairs
+    f = Fraction(share)
+    covariance = 2 * f * (with_own - p * q) + (values - 2 * f) * (without_own - q * q)
+    return float((values - 1) * covariance / (p - q) ** 2)
