@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from aggregator.merging.place_counts import answer_counts
+from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot, merge_snapshots
 from hubbub.definitions import catalog
@@ -181,7 +181,7 @@ class GroupCrowd(Crowd):
         first_pane, last_pane = ((moment - self.start) // PANE for moment in (span.start, span.end))
         panes = self.snapshots[first_pane:last_pane]
         total = merge_snapshots(panes, len(panes[0].counts))
-        reasons = ["small" if n < self.query.crowd else None for n in answer_counts(self.query, total)]
+        reasons = ["small" if fewest(n) < self.query.crowd else None for n in answer_counts(self.query, total)]
         return build(self.query, span, total, reasons)
 
     def answers_of(self, group, clients):

@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from aggregator.merging.place_counts import answer_counts
+from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
 from oracles.consistency import METHODS
@@ -54,7 +54,7 @@ def finals(query, count):
         )
         span = Span(window, 10 * number, 10 * number + 10)
         total = Snapshot(n - refusals, refusals, 0, 0, counts)
-        withheld = ["small" if size < query.crowd else None for size in answer_counts(query, total)]
+        withheld = ["small" if fewest(size) < query.crowd else None for size in answer_counts(query, total)]
         result = window_result(query, span, total, withheld, states)
         states = result.decision.states
         yield repr((result.window.records, states, result.decision.alerts)).encode()

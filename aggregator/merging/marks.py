@@ -219,15 +219,25 @@ class QueryMarks:
         return orjson.dumps({"through": self.counted_through, "marks": rows})
 
 
-def decode(data: bytes, versions: Versions) -> QueryMarks:
-    """Return the marks that `encode` has written, or raise a ReportError."""
+class _OtherForm(Exception):
+    """Marks whose counts have no parts, as an older release wrote them of numbers."""
+
+
+def decode(data: bytes, versions: Versions) -> QueryMarks | None:
+    """Return the marks that `encode` has written, or raise a ReportError.
+
+    None if they count reports in another form. They begin again then, like lost ones.
+    """
     attributes = len(versions.query.domains)
+    parts = versions.query.oracle.count_parts
     try:
         head = orjson.loads(data)
         counted_through = head["through"]
         rows = head["marks"]
         _check_whole(0 if counted_through is None else counted_through)
-        marks = [_read(row, versions.query.pane, versions.query.oracle.count_parts) for row in rows]
+        marks = [_read(row, versions.query.pane, parts[place % attributes]) for place, row in enumerate(rows)]
+    except _OtherForm:
+        return None
     except (ValueError, TypeError, KeyError) as error:
         raise ReportError(f"the marks are unreadable: {error!r}") from error
 
@@ -262,6 +272,9 @@ def _count_of(value: Any, parts: int) -> Count:
 
     _check_whole(value)
     number: int = value
+    # A count begins with 0 before it has parts.
+    if number and parts > 1:
+        raise _OtherForm
     return number
 
 

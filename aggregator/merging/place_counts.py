@@ -7,7 +7,7 @@ from aggregator.tallies.snapshot import Snapshot
 from oracles.query import Query
 
 Count = int | tuple[int, ...]
-"""A number of reports, or one for each level and map of unknown strings. The smallest one counts."""
+"""A number of reports, or one for each level and map of strings, or level of numbers. The smallest one counts."""
 
 
 def fewest(count: Count) -> int:

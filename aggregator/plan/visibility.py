@@ -71,15 +71,17 @@ def shown_shares(query: Query, clients: int) -> dict[Window, float]:
     rate = reports_per_second(query, clients) * of_query(query).smallest_part(query)
 
     # The seed is fixed, so that the same file always gets the same sentences.
-    counts = np.random.default_rng(1).poisson(rate * query.pane, panes)
+    # Each of several small parts needs `crowd`, such as each level of numbers.
+    parts = of_query(query).small_parts(query)
+    counts = np.random.default_rng(1).poisson(rate * query.pane, (panes, parts))
     marks = QueryMarks(Versions.of(query), places=[Marks(query.pane)])
     for number, count in enumerate(counts.tolist()):
-        marks.count(number * query.pane, [count])
+        marks.count(number * query.pane, [tuple(count)])
 
-    totals = np.concatenate([[0], np.cumsum(counts)]) if panes else np.zeros(1)
+    totals = np.concatenate([np.zeros((1, parts), np.int64), np.cumsum(counts, axis=0)])
 
     def is_shown(start: int, end: int, window: Window) -> bool:
-        n = int(totals[end // query.pane] - totals[start // query.pane])
+        n = tuple((totals[end // query.pane] - totals[start // query.pane]).tolist())
         return marks.withheld(start if window.step else None, end, [n]) == (None,)
 
     shares = {}

@@ -28,7 +28,6 @@ class Slots(Smp):
         cell = make(1 << strings.cells)
         super().__init__(cell.epsilon, [cell] * strings.parts)
         self.strings = strings
-        self.count_parts = strings.parts
 
     def __repr__(self) -> str:
         return f"Slots({self.strings.coding!r}, cells={self.strings.cells}, {self.encoders[0]!r})"
@@ -39,6 +38,10 @@ class Slots(Smp):
         if cells.ndim != 2 or cells.shape[1] != self.strings.parts:
             raise ReportError(f"cells must have shape (n, {self.strings.parts}), got {cells.shape}")
         return super().perturb(cells, rng)
+
+    @property
+    def count_parts(self) -> tuple[int, ...]:
+        return (self.strings.parts,)
 
     @property
     def row_draws(self) -> tuple[RowDraw, ...]:

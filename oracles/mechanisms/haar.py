@@ -1,9 +1,11 @@
 """HAAR, a Haar tree by Hadamard response: a report says, with noise, in which half of a block the number lies."""
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from oracles.errors import ParameterError
 from oracles.kernels.walsh import walsh
@@ -119,6 +121,14 @@ class Haar(Hashing):
         # A level has 1/k of the reports, and the lowest bit of its rows, 2**j, says how few rows share them.
         chances = (rows & -rows) * 2.0 / self.cells / self.levels
         return np.bincount(self._marks[1:], chances, MARKS).astype(np.float64)
+
+    @property
+    def count_parts(self) -> tuple[int, ...]:
+        return (self.levels,)
+
+    def answer_counts(self, state: NDArray[np.integer], n: int) -> Sequence[int | tuple[int, ...]]:
+        del n
+        return [tuple(self.answering(state.astype(np.int64, copy=False)).tolist())]
 
     def answering(self, state: Ints) -> Ints:
         """Return the number of reports of each level."""

@@ -25,13 +25,16 @@ class Mechanism(ABC):
     """Bytes of a report."""
     state_size: int
     """Number of integers in a tally."""
-    count_parts: int = 1
-    """How many numbers count the reports of one answer. Unknown strings have one for each level and map."""
 
     @property
     @abstractmethod
     def life(self) -> "Charge | None":
         """Charge of a client that answers for life, or None if that is not possible."""
+
+    @property
+    def count_parts(self) -> tuple[int, ...]:
+        """How many numbers count the reports of each answer: one, or one for each level and map."""
+        return (1,)
 
     @property
     def row_draws(self) -> tuple[RowDraw, ...]:

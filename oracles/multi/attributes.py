@@ -63,6 +63,10 @@ class Multi(Mechanism):
         )
 
     @property
+    def count_parts(self) -> tuple[int, ...]:
+        return tuple(chain.from_iterable(encoder.count_parts for encoder in self.encoders))
+
+    @property
     def row_draws(self) -> tuple[RowDraw, ...]:
         """The rows of all attributes, each of which has all reports."""
         return tuple(chain.from_iterable(encoder.row_draws for encoder in self.encoders))
@@ -103,7 +107,11 @@ class Multi(Mechanism):
 
     def answer_counts(self, state: NDArray[np.integer], n: int) -> "Sequence[int | tuple[int, ...]]":
         # The narrowest type may hold the integers, and sums in it would wrap around.
-        return self.answering(state.astype(np.int64, copy=False), n)
+        answering = self.answering(state.astype(np.int64, copy=False), n)
+        counts: list[int | tuple[int, ...]] = []
+        for encoder, part, reports in zip(self.encoders, self._states, answering, strict=True):
+            counts += encoder.answer_counts(state[part], reports)
+        return counts
 
     def support(self, state: Ints, n: int) -> list[Ints]:
         """Return the support counts of all values of each attribute."""

@@ -35,7 +35,7 @@ SEVERAL = {"domain": None, "attributes": {"a": 3, "b": 4}}
 KINDS = {
     "values": {},
     "a large domain": {"domain": 300, "oracle": "olh"},
-    "numbers": {"domain": {"low": 0, "high": 100, "bins": 16}, "oracle": "haar", "methods": None},
+    "numbers": {"domain": {"low": 0, "high": 100, "bins": 16}, "oracle": "haar", "methods": None, "crowd": 3},
     "smp": SEVERAL | {"oracle": "grr", "solution": "smp"},
     "pairs": SEVERAL | {"oracle": "grr", "solution": "smp", "pairs": [["a", "b"]]},
     "spl": SEVERAL | {"oracle": "oue", "solution": "spl"},

@@ -214,3 +214,46 @@ def test_bytes_that_are_no_marks_are_refused():
 
 def test_the_marks_of_attributes_are_their_own():
     assert QueryMarks(Versions.of(ask("10s"))).places == [Marks(PANE)]
+
+
+LEVELS = 4
+
+
+def ask_number(*windows, crowd=CROWD):
+    return make_query(domain={"low": 0, "high": 9, "bins": 1 << LEVELS}, budget=1e9, crowd=crowd, windows=list(windows))
+
+
+def test_numbers_need_the_crowd_in_each_level():
+    """Four levels of 16 bins: 44 reports are a crowd, but 9 of one level are none."""
+    versions = Versions.of(ask_number("10s"))
+    marks = QueryMarks(versions)
+    marks.count(100, [(12, 12, 11, 9)])
+    assert marks.withheld(100, 110, [(12, 12, 11, 9)]) == ("small",)
+    marks.count(110, [(10, 10, 10, 1)])
+    assert 110 not in marks.places[0]
+    assert 120 in marks.places[0]
+    assert marks.withheld(110, 120, [(10, 10, 10, 10)]) == ("held",)
+    marks.count(120, [(10, 10, 10, 10)])
+    assert marks.withheld(120, 130, [(10, 10, 10, 10)]) == (None,)
+
+
+def test_a_tally_of_numbers_is_counted_by_level():
+    query = ask_number("10s")
+    state = query.oracle.zeros()
+    query.oracle.add(state, query.oracle.perturb(np.arange(64) % 16, np.random.default_rng(1)))
+    [levels] = query.oracle.answer_counts(state, 64)
+    assert (len(levels), sum(levels)) == (LEVELS, 64)
+    several = make_query(attributes={"a": {"low": 0, "high": 9, "bins": 16}, "b": 3}, solution="spl", budget=1e9)
+    assert several.oracle.count_parts == (LEVELS, 1)
+    assert [np.shape(count) for count in several.oracle.answer_counts(several.oracle.zeros(), 0)] == [(LEVELS,), ()]
+
+
+def test_marks_of_numbers_without_levels_begin_again():
+    versions = Versions.of(ask_number("10s"))
+    marks = QueryMarks(versions)
+    marks.count(100, [(3, 3, 3, 3)])
+    data = marks.encode()
+    assert decode(data, versions).encode() == data
+    assert decode(data.replace(b"[3,3,3,3]", b"12"), versions) is None
+    with pytest.raises(ReportError):
+        decode(data.replace(b"[3,3,3,3]", b"[3,3]"), versions)

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from aggregator.plan import readers
+from aggregator.plan import readers, visibility
 from aggregator.records.round_privacy import readable_record, readable_window, together
 from oracles.central import crowd_epsilon, honest
 from tests.queries import make_query
@@ -79,3 +79,11 @@ def test_the_record_of_an_attribute_counts_the_reports_to_it():
     assert [readable_record(query, name) for name in ("a", "b")] == [200, 390]
     assert readable_window(query) > 2 * 200
     assert readable_record(CRASHES, None) == readable_window(CRASHES)
+
+
+@pytest.mark.parametrize(("clients", "low", "high"), [(400, 0.0, 0.1), (545, 0.8, 0.95), (700, 0.99, 1.0)])
+def test_the_windows_of_numbers_that_are_shown_have_the_crowd_in_each_level(clients, low, high):
+    """With 8 levels and a crowd of 50, 545 reports are a crowd in 95% of windows. A held neighbour costs some more."""
+    query = ask(domain={"low": 0, "high": 9}, windows=["10s"], period="10s")
+    [share] = visibility.shown_shares(query, clients).values()
+    assert low <= share <= high

@@ -27,6 +27,9 @@ class Predictions(Protocol):
     def smallest_part(self, query: Query, /) -> float:
         """Return the part of the reports that must hold `crowd`."""
 
+    def small_parts(self, query: Query, /) -> int:
+        """Return the number of parts of this size that must each hold `crowd`."""
+
     def counts(self, query: Query, /) -> str:
         """Return what a client with one answer tells, in words."""
 

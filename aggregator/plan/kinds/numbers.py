@@ -8,6 +8,7 @@ from aggregator.plan.kinds.audience import Audience
 from oracles.mechanisms import oracle
 from oracles.mechanisms.haar import Haar
 from oracles.numbers.tree import Tree
+from oracles.query import Query
 from oracles.query.settings import QUANTILES, quantile_name
 
 WIDTHS = (0.05, 0.02, 0.01, 0.005)
@@ -54,11 +55,21 @@ def warnings(_: Audience) -> Iterator[str]:
 
 # A query of numbers has the warnings, words and costs of one of values.
 notices = values.notices
-smallest_part = values.smallest_part
 counts = values.counts
 costs = values.costs
 errors = values.errors
-REPORTS = values.REPORTS
+REPORTS = "reports of each level"
+"""The reports of which `crowd` are needed, in words."""
+
+
+def smallest_part(query: Query) -> float:
+    """Return the part of the reports that one level has."""
+    return 1.0 / small_parts(query)
+
+
+def small_parts(query: Query) -> int:
+    """Return the number of levels. A report draws each with the same probability."""
+    return query.oracle.count_parts[0]
 
 
 def table(_: Audience) -> Iterator[tuple[str, ...]]:
