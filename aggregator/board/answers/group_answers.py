@@ -6,7 +6,6 @@ from typing import Annotated, Self
 from aggregator.board.answers import lookup
 from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import GroupAnswerRow, Through, Withheld
 from aggregator.board.answers.window_answers import Level, TableAnswer, Unit
 from aggregator.board.store.entry import Entry
@@ -50,23 +49,24 @@ class GroupAnswers(TableAnswer):
         top = parameters.whole("top")
         series, total = lookup.view(store, parameters, name)
         query = total.definition.query
-        if query.groups is None:
-            raise bad(f"query {name} has no groups; add `groups` to the query file")
+        attribute = total.definition.name
+        groups = lookup.groups(query)
 
         kind = kind_of(total.definition)
         requested = parameters.values()
         names = kind.group_names(total, kind.compare(total, requested), top)
 
-        labels = [query.groups.label(number) for number in (*range(1, query.groups.count), 0)]
+        labels = [groups.label(number) for number in (*range(1, groups.count), 0)]
         entries = [_entry(series.kinds_of(label).get(total.record.span.window), total.record) for label in labels]
         # A provisional window has no record of an attribute that it withholds.
         parts = {
-            label: entry.part(total.definition.name)
+            label: entry.part(attribute)
             for label, entry in zip(labels, entries, strict=True)
-            if entry is not None and total.definition.name in [part.attribute for part in entry.parts]
+            if entry is not None and attribute in [part.attribute for part in entry.parts]
         }
 
-        visible = {label: part for label, part in parts.items() if part.withheld is None}
+        shown_labels = {label for label, entry in zip(labels, entries, strict=True) if entry and entry.shows(attribute)}
+        visible = {label: part for label, part in parts.items() if label in shown_labels}
         level = LEVEL
         if requested is None and visible:
             # Values that are listed because they are large need wider intervals, over all groups.
@@ -79,8 +79,8 @@ class GroupAnswers(TableAnswer):
         return cls(
             query=query.name,
             digest=series.digest,
-            attribute=total.definition.name,
-            by=query.groups.name,
+            attribute=attribute,
+            by=groups.name,
             window=WindowRow.of(total.record.span),
             final=total.record.final,
             through=total.part.through,

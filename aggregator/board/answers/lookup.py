@@ -15,6 +15,7 @@ from hubbub.texts import few
 from oracles.consistency import UNBIASED
 from oracles.query import Query
 from oracles.query.domain import NAMES, NUMBERS, VALUES
+from oracles.query.groups import Groups
 from oracles.query.settings import Threshold
 
 _REFUSALS = {
@@ -60,6 +61,13 @@ def group(query: Query, value: str | None) -> str | None:
     if value not in labels:
         raise missing(f"there is no group {value!r}; the groups are {few(labels)}", parameter="group")
     return value
+
+
+def groups(query: Query) -> Groups:
+    """Return the groups of a query. Raise a Problem if it has none."""
+    if query.groups is None:
+        raise bad(f"query {query.name} has no groups; add `groups` to the query file")
+    return query.groups
 
 
 def group_name(query: Query, value: str | None) -> dict[str, str] | None:

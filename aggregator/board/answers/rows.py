@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from hubbub.http.schema import Chance, Count, Known, Time
 from oracles.consistency import UNBIASED
 from oracles.estimate.intervals import LEVEL
 from oracles.types import Floats
+
+_T = TypeVar("_T")
 
 Withheld = Annotated[
     str | None, {"enum": [*WITHHELD, None], "description": "Why a window has no values; null if it has them"}
@@ -157,7 +159,7 @@ class PointRow:
             unbiased=unbiased,
             low=low,
             high=high,
-            truth=None if part.withheld else truth,
+            truth=shown_truth(part, truth),
             withheld=part.withheld,
             may_be_zero=may_be_zero(low, high),
             weak=is_weak_share(low, high),
@@ -233,6 +235,11 @@ def error(rows: Sequence[ValueRow]) -> ErrorRow | None:
         max=float(np.max(np.abs(share - truth))),
         covered=int(np.count_nonzero((low <= truth) & (truth <= high))),
     )
+
+
+def shown_truth(part: Record, truth: _T | None) -> _T | None:
+    """Return a truth about a window, or None if the window is withheld, since it would tell what the window hides."""
+    return None if part.withheld else truth
 
 
 def true_shares(series: Series, view: View) -> Floats | None:

@@ -215,6 +215,7 @@ def number_point(entry: Entry, definition: Definition, name: str, truth: Floats 
     part = entry.part(definition.name)
     row = NumberAnswers(part).row(name)
     value, low, high = (None, None, None) if row is None else (row.value, row.low, row.high)
+    true = rows.shown_truth(part, truth)
 
     return PointRow(
         start=entry.span.start,
@@ -224,7 +225,7 @@ def number_point(entry: Entry, definition: Definition, name: str, truth: Floats 
         unbiased=value,
         low=low,
         high=high,
-        truth=None if part.withheld or truth is None else true_answer(definition, name, truth),
+        truth=None if true is None else true_answer(definition, name, true),
         withheld=part.withheld,
         may_be_zero=may_be_zero(low, high),
         weak=row is not None and is_weak(name, row.measure, low, high, definition.scale),
