@@ -36,7 +36,6 @@ from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load, strings
 from tests import forks, hostile
 from tests.brokers import Cluster, Tansu, create_topics
-from tests.hostile import STRANGERS, Stranger, Writer
 from tests.integration.workers import (
     command,
     environment,
@@ -49,6 +48,7 @@ from tests.integration.workers import (
 )
 from tests.queries import make_text
 from tests.slowness import patience
+from tests.strangers import STRANGERS, Stranger, Writer
 
 SETTLE = 90.0
 """Seconds after the load until every closed window must have its final."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
-from tests.hostile import append, batch, bomb, record
 from tests.integration.workers import Place, until
 from tests.queries import make_text
+from tests.strangers import append, batch, bomb, record
 
 PAGE_TIMES = {"budget": 1e9, "pane": "1s", "lateness": "1s", "skew": "3s", "windows": ["1s", "all"]}
 PAGE = make_text("page", PAGE_TIMES, domain=["a", "b", "c"], oracle="grr", epsilon=2.0)

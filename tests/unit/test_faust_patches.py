@@ -33,7 +33,7 @@ from hubbub.kafka.columns import RecordColumns, UnreadableBatch
 from hubbub.kafka.patches import answer_reader, group_member
 from hubbub.kafka.patches.paced_fetches import PacedFetcher
 from hubbub.kafka.settings import CHANGELOG, TALLIES, Kafka
-from tests.hostile import batch, bomb, record
+from tests.strangers import batch, bomb, record
 
 MIB = 1 << 20
 REPORT = TP("hubbub.reports", 0)

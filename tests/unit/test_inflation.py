@@ -15,7 +15,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hubbub.kafka.columns import UnreadableBatch
 from hubbub.kafka.patches import bounded_batches
 from hubbub.kafka.patches.bounded_batches import MOST, Bounded, FetchedBatches, TooLarge, inflate
-from tests.hostile import CODECS, batch, bomb, record
+from tests.strangers import CODECS, batch, bomb, record
 
 REPORTS, OTHER = TopicPartition("some.reports", 0), TopicPartition("some.other", 0)
 MIB = 1 << 20
@@ -134,7 +134,7 @@ def test_the_timestamp_is_that_of_the_batch():
 
 MEASURE = """
 import resource
-from tests.hostile import bomb
+from tests.strangers import bomb
 from tests.unit.test_inflation import MIB, FetchedBatches, Bounded, READ_UNCOMMITTED, OTHER, REPORTS, batch
 import cramjam
 data = {data}
