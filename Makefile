@@ -14,13 +14,14 @@ BUDGET_integration := 560
 BUDGET_faults := 130
 BUDGET_browser := 270
 BUDGET_deploy := 220
+BUDGET_hostile := 60
 # Integration tests wait for real processes two thirds of their time, so two processes of pytest share a core.
 CORES = $(shell $(PYTHON) -c 'import os; print(os.cpu_count() or 1)')
 TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
-SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy)))))
+SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy hostile)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +110,9 @@ build/.prometheus:
 
 test-all: .venv/.test build/.kafka build/.chromium build/.client build/.prometheus build/.helm ## run the tests, the long ones too
 	$(BIN)/pytest -n auto --dist loadgroup tests
+
+hostile: .venv/.test ## attack the ports in every way, and print what honest clients get: make hostile ROUNDS=20
+	$(BIN)/python -m tests.hostile.campaign $(ROUNDS)
 
 # A laptop and a shared runner have other work. It may make the tests slower, and nothing else.
 LOOPS ?= 16

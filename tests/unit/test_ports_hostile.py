@@ -33,7 +33,7 @@ async def nothing(*_):
     """Do nothing, as if Kafka had acknowledged everything."""
 
 
-def board():
+def board(shares=None):
     store = Store(86_400, 1 << 26, time.time)
     for key, value in corpus.definition_writes()[:2]:
         store.define(key, value)
@@ -44,23 +44,29 @@ def board():
     metrics = BoardMetrics(store)
     handlers = health_handlers(following, metrics, None, "127.0.0.1")
     app = application(store, Events(), following, metrics, None, "127.0.0.1", handlers)
-    return server.serving(app, "127.0.0.1", 0, drain=1.0, cancel=True)
+    return server.serving(app, "127.0.0.1", 0, shares=shares, drain=1.0, cancel=True)
 
 
-def gateway():
+def gateway(shares=None, context=None):
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=frozenset({"https://a.example"}))
     definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, send=nothing)
-    shares = PortShares()
+    shares = shares or PortShares()
     running = Gateway(rules, definitions, None, kafka, intake, shares)
-    return server.serving(running.application(), "127.0.0.1", 0, shares=shares, drain=1.0, direct=running.direct)
+    settings = {"shares": shares, "drain": 1.0, "context": context, "direct": running.direct}
+    return server.serving(running.application(), "127.0.0.1", 0, **settings)
+
+
+def worker(shares=None):
+    handlers = health(make_aiohttp_handler(CollectorRegistry()), lambda: None)
+    return serving_alone(handlers, "127.0.0.1", 0, shares=shares)
 
 
 PORTS = {
     "board": board,
     "gateway": gateway,
-    "worker": lambda: serving_alone(health(make_aiohttp_handler(CollectorRegistry()), lambda: None), "127.0.0.1", 0),
+    "worker": worker,
     "simulation": lambda: status.serve_metrics("127.0.0.1", 0, "some", status.DeliveryCounts()),
 }
 GET = "GET {} HTTP/1.1\r\nHost: 127.0.0.1:8803\r\nConnection: close\r\n{}\r\n"

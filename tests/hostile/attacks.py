@@ -1,0 +1,125 @@
+"""One table of attacks on ports. Each row says what is held, how, from where, and against which port.
+
+A new route or a new thing is a row of THINGS. The table lacks the ids of a pane and the memory of a name: whoever holds
+them needs no open connection. tests/unit/test_gateway.py and tests/unit/test_reception.py attack these.
+"""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from itertools import product
+
+HOST = b" HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+REPORT = b"POST /v1/reports" + HOST + b"Content-Type: application/vnd.hubbub.frames\r\n"
+HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+"""The beginning of a TLS handshake of 516 bytes."""
+_PIPELINE = 400
+
+THINGS = {
+    "header": ("gateway", b"GET / HTTP/1.1\r\nX: "),
+    "handshake": ("gateway with TLS", HELLO),
+    "body by length": ("gateway", REPORT + b"Content-Length: 60000\r\n\r\nHBB"),
+    "body by chunks": ("gateway", REPORT + b"Transfer-Encoding: chunked\r\n\r\nea60\r\nHBB"),
+    "answers": ("gateway", _PIPELINE * (b"GET /openapi.json" + HOST + b"\r\n")),
+    "listing": ("gateway", _PIPELINE * (b"GET /v1/queries" + HOST + b"\r\n")),
+    "errors": ("gateway", 4 * _PIPELINE * (b"GET /nothing" + HOST + b"\r\n")),
+    "page": ("board", _PIPELINE * (b"GET /static/page.js" + HOST + b"\r\n")),
+    "stream": ("board", b"GET /api/v1/events" + HOST + b"\r\n"),
+    "header of a board": ("board", b"GET / HTTP/1.1\r\nX: "),
+    "metrics": ("worker", _PIPELINE * (b"GET /metrics" + HOST + b"\r\n")),
+    "header of a worker": ("worker", b"GET / HTTP/1.1\r\nX: "),
+}
+"""What a connection holds: the port, and what it sends before it holds it."""
+NEW = -1
+PACES = {"nothing moves": 0, "1 byte a second": 1, "500 bytes a second": 500, "a new one at once": NEW}
+"""The bytes that a connection moves in a second. With NEW it is closed, and another one comes."""
+MIXED = "all mixed"
+SOURCES = {
+    "1 address": ["127.0.1.1"],
+    "17 addresses": [f"127.0.1.{number}" for number in range(1, 18)],
+    "100 networks": [f"127.1.{number}.1" for number in range(100)],
+    "the honest networks": [f"127.2.{number}.1" for number in range(10)],
+}
+"""The addresses of attackers. Only IPv4 is here. tests/unit/test_fair_shares.py has the networks of IPv6."""
+HONEST = [f"127.2.{number}.1" for number in range(10)]
+"""The addresses of honest clients, each in a network of its own."""
+PATHS = {"gateway": "/v1/queries", "gateway with TLS": "/v1/queries", "board": "/api/v1/queries", "worker": "/healthz"}
+"""What an honest client asks for."""
+NEW_CONNECTIONS = 150
+"""New connections of all attackers in a second, by the claim of SECURITY.md."""
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A row of the table."""
+
+    thing: str
+    pace: str
+    source: str
+
+    @property
+    def port(self):
+        return THINGS[self.thing][0]
+
+    @property
+    def is_claimed(self):
+        """Whether SECURITY.md claims that honest clients are served. In their own networks progress alone decides."""
+        return self.source != "the honest networks"
+
+    def pace_of(self, index):
+        paces = list(PACES.values())
+        return paces[index % len(paces)] if self.pace == MIXED else PACES[self.pace]
+
+    def __str__(self):
+        return f"{self.thing}, {self.pace}, {self.source}"
+
+
+ATTACKS = [Attack(*row) for row in product(THINGS, (*PACES, MIXED), SOURCES)]
+FEW = [Attack(thing, MIXED, "17 addresses") for thing in THINGS]
+"""One row of each thing."""
+
+
+async def hold(attack, number, index, count, on_start):
+    """Hold a connection for ever, as one of `count`. If it is closed, another one comes, with a call of `on_start`."""
+    sources = SOURCES[attack.source]
+    start = THINGS[attack.thing][1]
+    pace = attack.pace_of(index)
+    while True:
+        writer = None
+        try:
+            address = (sources[index % len(sources)], 0)
+            reader, writer = await asyncio.open_connection("127.0.0.1", number, local_addr=address, limit=1)
+            writer.write(start)
+            on_start()
+            while pace != NEW and not reader.at_eof() and not writer.is_closing():
+                await _move(reader, writer, pace, is_reader=start.endswith(b"\r\n\r\n"))
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            if writer is not None:
+                writer.transport.abort()
+        await asyncio.sleep(count / NEW_CONNECTIONS)
+
+
+async def _move(reader, writer, pace, *, is_reader):
+    await asyncio.sleep(1)
+    if not is_reader:
+        writer.write(b"x" * pace)
+    elif pace:
+        await reader.readexactly(pace)
+
+
+async def ask(attack, number, source):
+    """Return whether an honest client gets its answer from a new connection."""
+    request = f"GET {PATHS[attack.port]} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    context = ssl._create_unverified_context() if "TLS" in attack.port else None  # noqa: S323 - its own port
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", number, local_addr=(source, 0), ssl=context)
+        writer.write(request.encode())
+        return (await reader.read()).startswith(b"HTTP/1.1 200 ")
+    except OSError:
+        return False
+    finally:
+        if writer is not None:
+            writer.transport.abort()

@@ -1,0 +1,35 @@
+"""All attacks of the table, with what honest clients got beside each: `make hostile`.
+
+python -m tests.hostile.campaign [ROUNDS] [WORD ...]       with words, only rows that have all of them
+"""
+
+import asyncio
+import sys
+
+from benchmarks.harness import show
+from tests.hostile.attacks import ATTACKS
+from tests.hostile.trial import LEAST, MEMORY, port, trial
+
+PLACES = 1_000
+"""Places of the port, and connections of the attackers."""
+
+
+def main(rounds, words):
+    """Print the table. Return 1 if the claim of SECURITY.md does not hold."""
+    show("| held | how | from | port | served | within 2 s | MiB |\n|--|--|--|--|--|--|--|")
+    has_failed = False
+    for attack in ATTACKS:
+        if not all(word in str(attack) for word in words):
+            continue
+        with port(attack.port, PLACES) as (process, number):
+            outcome = asyncio.run(trial(attack, process, number, attackers=PLACES, honest=10, rounds=rounds, pause=0.5))
+        share, soon = (100 * count / outcome.requests for count in (outcome.answers, outcome.soon))
+        cells = attack.thing, attack.pace, attack.source, attack.port, f"{share:.0f}%", f"{soon:.0f}%"
+        show("| " + " | ".join((*cells, str(outcome.memory >> 20))) + " |")
+        if attack.is_claimed:
+            has_failed |= outcome.soon < LEAST * outcome.requests or outcome.memory >= MEMORY[attack.port]
+    return int(has_failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 20, sys.argv[2:]))

@@ -1,0 +1,31 @@
+"""One port in a process of its own, so that attackers and honest clients share no event loop with it.
+
+python -m tests.hostile.port gateway 1000     prints the port number, and serves until its standard input ends
+"""
+
+import asyncio
+import ssl
+import sys
+
+import trustme
+
+from hubbub.http.port_shares import PortShares
+from tests.unit.test_ports_hostile import PORTS, gateway
+
+
+def with_tls(shares):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    return gateway(shares, context)
+
+
+async def serve(name, places):
+    port = {**PORTS, "gateway with TLS": with_tls}[name]
+    async with port(PortShares(places)) as (_, number):
+        sys.stdout.write(f"{number}\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], int(sys.argv[2])))
