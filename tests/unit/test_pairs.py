@@ -232,3 +232,15 @@ def test_a_plan_says_how_many_people_a_table_needs(capsys):
         with pytest.raises(SystemExit):
             plan_main(["--table", wrong_value])
     assert "such as 16x8" in capsys.readouterr().err
+
+
+def test_few_people_with_almost_no_noise_have_no_conditional_shares():
+    """With two people in a cell and epsilon 8 the interval would hold the truth in 80% of windows only."""
+    pairs = oracle("grr", epsilon=8.0, size=9)
+    row = np.arange(3)
+    for people, is_known in ((2, False), (20, False), (60, True)):
+        state = pairs.zeros()
+        pairs.add(state, pairs.perturb(np.repeat(np.arange(9), people), np.random.default_rng(1)))
+        shares = given(pairs.estimate(state, 9 * people), row)
+        assert np.isfinite(shares.low).all() == is_known
+        assert np.isnan(shares.share).all() != is_known
