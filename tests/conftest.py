@@ -1,5 +1,6 @@
 """Brokers that several suites share. A process of pytest starts each of them at most once."""
 
+import gc
 import logging
 from itertools import chain
 
@@ -92,10 +93,16 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """Check that xdist knows each group. Without it, each process would make the costly fixtures again."""
+    """Check that xdist knows each group. Without it, each process would make the costly fixtures again.
+
+    Then leave all that was imported and collected out of the garbage collection.
+    """
     if getattr(session.config.option, "loadgroup", False):
         ids = [item.nodeid for item in session.items if item.get_closest_marker("xdist_group")]
         assert all("@" in name for name in ids), "xdist read the groups before conftest.py made them"
+    # Modules and items live as long as the process. Each full collection would visit their millions of objects.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -98,8 +98,8 @@ class World:
         return names
 
 
-def week(hours):
-    """Return the result of a week in which each definition lasts an hour. It must not depend on forgetting."""
+def lives(hours):
+    """Return the result of hours in which each definition lasts an hour. It must not depend on forgetting."""
     world, domains = World(), []
     for hour in range(hours):
         query = page(hour)
@@ -120,29 +120,30 @@ def week(hours):
     return world, domains
 
 
-def test_a_week_of_retirements_leaves_16_bytes_of_each():
-    world, domains = week(168)
+def test_two_days_of_retirements_leave_16_bytes_of_each():
+    hours = 48
+    world, domains = lives(hours)
     # Cycles would keep domains alive until the collector comes by itself.
     gc.collect()
     catalog = world.follower.definitions
     assert len(catalog.versions) <= 2
-    assert len(catalog.forgotten) == 168 - len(catalog.versions)
+    assert len(catalog.forgotten) == hours - len(catalog.versions)
     assert len(world.follower._log._contents) <= 2
     assert sum(len(merge.snapshots.queries) for merge in world.merges) <= 2
     assert sum(len(owner.source.tallies) for owner in world.owners) == 0
     assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
     for owner in world.owners:
         last_offset = owner.source.acknowledged
-        assert len(encode(last_offset)) - len(encode(Progress())) <= 16 * 168
+        assert len(encode(last_offset)) - len(encode(Progress())) <= 16 * hours
     kinds = [[key.partition(b"|")[0] for key, _ in world.topics.compacted(target)] for target in range(PARTITIONS)]
     assert sum(kind.count(b"closed") for kind in kinds) <= 2 * PARTITIONS, "only of the newest"
     ends = {(name, window.kind) for name, window, _ in world.finals}
     assert ends == {("page", "tumbling"), ("page", "hopping"), ("page", "all")}
-    assert len(world.finals) >= 168 * 2
+    assert len(world.finals) >= hours * 2
 
 
 def test_reports_of_a_forgotten_definition_stay_refused_as_stale_after_a_restart():
-    world, _ = week(5)
+    world, _ = lives(5)
     forgotten_digest = next(iter(world.follower.definitions.forgotten))
     frame = encode_frame(forgotten_digest, START, page(0).oracle.perturb([1]))
     outcome, _ = world.owners[0].source.gate.admit(frame, START * 1000, START * 1000)
