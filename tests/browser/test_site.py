@@ -1,4 +1,4 @@
-"""The site of the documentation fits the screen of a phone, and its search works."""
+"""The site of the documentation builds without a warning, fits the screen of a phone, and its search works."""
 
 import subprocess
 import sys
@@ -13,10 +13,20 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
+    """Build the site. A link or an anchor that does not exist is a warning, and fails the build."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--conf-dir", ROOT / "docs", ROOT, folder]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    builder = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--conf-dir", ROOT / "docs"]
+    command = [*builder, "--doctree-dir", tmp_path_factory.mktemp("trees"), ROOT, folder]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     return folder
+
+
+def test_the_site_builds_and_every_internal_link_and_anchor_exists(site):
+    names = {path.name for path in site.iterdir()}
+    assert {"index.html", "search.html", "searchindex.js", "device.html"} <= names
+    assert '<a href="../device.html">' in (site / "docs" / "start.html").read_text(encoding="utf-8")
+    assert (site / "docs" / "tour.html").exists()
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])

@@ -1,10 +1,8 @@
-"""The site of the documentation. It builds without a warning, and its index lists every page."""
+"""The pages of the documentation are current, and its index lists every page."""
 
 import math
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,22 +13,6 @@ from oracles import oracle
 
 ROOT = Path(__file__).parents[2]
 INDEX = ROOT / "docs" / "index.md"
-
-
-def test_the_site_builds_and_every_internal_link_and_anchor_exists(tmp_path):
-    builder = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--conf-dir", ROOT / "docs"]
-    process = subprocess.run(
-        [*builder, "--doctree-dir", tmp_path / "trees", ROOT, tmp_path / "site"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert process.returncode == 0, process.stderr
-    names = {path.name for path in (tmp_path / "site").iterdir()}
-    assert {"index.html", "search.html", "searchindex.js", "device.html"} <= names
-    assert '<a href="../device.html">' in (tmp_path / "site" / "docs" / "start.html").read_text(encoding="utf-8")
-    assert (tmp_path / "site" / "docs" / "tour.html").exists()
 
 
 def test_the_index_lists_every_page_once():
