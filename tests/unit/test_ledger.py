@@ -25,6 +25,13 @@ def charge(transaction, name="q", epsilon=1.0, digest=DIGEST, start=0, times=1, 
     transaction.add_charge(name, NoiseId(digest, start), Charge(epsilon, times), used)
 
 
+def test_a_charge_is_on_disk_before_its_report_is_sent(tmp_path):
+    """No test can cut the power. SQLite promises it with the level EXTRA, which is 3."""
+    with Ledger(tmp_path / "store", first=True)._database() as database:
+        assert database.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert database.execute("PRAGMA secure_delete").fetchone() == (1,)
+
+
 def test_a_store_refuses_another_key_than_its_own(tmp_path):
     """The key comes from the application, or from another device's backup. The store stays unchanged."""
     first_key = bytes([1] * 32)

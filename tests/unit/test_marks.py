@@ -124,6 +124,13 @@ def test_versions_that_change_the_crowd_and_the_windows_reveal_nothing(
     assert revealed(rows, old, first_crowd) is None, "panes of the first version need its crowd for ever"
 
 
+def test_a_stretch_over_two_versions_needs_the_larger_crowd():
+    """Later reports under a smaller crowd must not reveal the five reports of the first version."""
+    versions = Versions.of(ask("20s", "10s")).with_version(Version(2 * PANE, ask("20s", "10s", crowd=2)))
+    marks = marks_after(versions, [5, 0, 3, 0, 2, 0])
+    assert [edge for edge in range(PANE, 7 * PANE, PANE) if edge in marks.places[0]] == [60]
+
+
 def test_a_window_is_withheld_for_its_size_or_for_its_ends():
     marks = marks_after(Versions.of(ask("20s", "10s")), [9, 3, 12, 12, 0, 4])
     assert marks.withheld(0, 10, [9]) == ("small",)
