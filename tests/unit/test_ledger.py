@@ -32,6 +32,25 @@ def test_a_charge_is_on_disk_before_its_report_is_sent(tmp_path):
         assert database.execute("PRAGMA secure_delete").fetchone() == (1,)
 
 
+def test_a_forgotten_key_is_overwritten_on_the_disk(tmp_path, monkeypatch):
+    """A second name shows the blocks of the deleted file."""
+    ledger = Ledger(tmp_path / "store", first=True)
+    os.link(f"{ledger.store}.key", tmp_path / "blocks")
+    key = (tmp_path / "blocks").read_bytes()
+    assert any(key)
+
+    contents_on_disk = []
+    fsync = os.fsync
+
+    def note_contents(handle):
+        fsync(handle)
+        contents_on_disk.append((tmp_path / "blocks").read_bytes())
+
+    monkeypatch.setattr(os, "fsync", note_contents)
+    ledger.forget()
+    assert bytes(len(key)) in contents_on_disk
+
+
 def test_a_store_refuses_another_key_than_its_own(tmp_path):
     """The key comes from the application, or from another device's backup. The store stays unchanged."""
     first_key = bytes([1] * 32)
