@@ -1,5 +1,6 @@
 """The command `hubbub`, which runs the subcommands of the packages."""
 
+import errno
 import importlib
 import os
 import sys
@@ -54,6 +55,8 @@ PACKAGES = {
     "simulate": (*_KAFKA, "aiohttp", "prometheus_client"),
 }
 """The packages that the commands of an extra cannot do without."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""The errors of a file that takes no more bytes."""
 
 
 def usage() -> str:
@@ -83,8 +86,30 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except BrokenPipeError:  # the reader of the pipe has ended, so drop the rest
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as error:
+        if error.errno not in FULL or not _output_fails():
+            raise
+        _drop_output()
+        sys.stderr.write(f"hubbub: the output cannot be written: {error.strerror}\n")
+        return 1
+
+
+def _output_fails() -> bool:
+    """Whether nothing can be written to the output. If another file has the error, an empty line is written."""
+    try:
+        # An output without a buffer has nothing to flush, so only a write tells.
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+    except OSError:
+        return True
+    return False
+
+
+def _drop_output() -> None:
+    """Send the rest of the output nowhere. Otherwise the interpreter writes it again at its end, and fails there."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(arguments: list[str]) -> int:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +83,19 @@ def test_sigterm_ends_a_command_that_waits_for_a_broker(name, tmp_path):
         finally:
             process.kill()
             process.wait()
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--clients", "1e6", "--size", "8"]])
+def test_a_full_disk_is_one_line_and_code_1(arguments, unbuffered):
+    with Path("/dev/full").open("w") as full:
+        process = subprocess.run(
+            [sys.executable, "-m", "hubbub", *arguments],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert process.stderr == "hubbub: the output cannot be written: No space left on device\n"
+    assert process.returncode == 1
