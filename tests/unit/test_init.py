@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from aggregator.plan import init, lifetimes, outlook
+from aggregator.plan import init, interview, lifetimes, outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
 from oracles.errors import ParameterError
 from oracles.query import load_file
@@ -140,7 +140,7 @@ def test_without_answers_it_says_what_to_do(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.b", "screens"])
 @pytest.mark.parametrize("domain", [['ä "quoted"', "b\\c", "#"], 2, 1000, {"low": 1, "high": 9, "bins": 16}])
-@pytest.mark.parametrize("span", init.SPANS)
+@pytest.mark.parametrize("span", interview.SPANS)
 def test_every_file_can_be_read(tmp_path, name, domain, span):
     answers = init.Interview(name, domain, 900, span, "very", way="once")
     path = tmp_path / "hubbub.toml"
