@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import math
 import sys
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from textwrap import wrap
@@ -11,7 +14,7 @@ from typing import Any
 
 from aggregator.plan import lifetimes, outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
-from aggregator.plan.interview import Interview, answer, ask, query_name
+from aggregator.plan.interview import KINDS, Interview, answer, ask, query_name
 from hubbub.command.old_names import add_old_name
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
@@ -24,22 +27,45 @@ with extra("stats"):
     import scipy  # noqa: F401 - the power of a test needs it, so say early that it is missing
 
 HELP = """\
-Ask five questions and write a commented query file: what is asked, which values or numbers there
-are, how many people answer how often, how sensitive the answers are, and whether people answer once
-or for life.
+Ask whether this is a trial and then five questions, and write a commented query file: what is asked,
+which values, numbers or unknown strings there are and by which groups, how many people answer how
+often, how sensitive the answers are, and whether people answer once or for life. An option that gives an
+answer leaves its question out.
 The file says in words what these people will show. An existing file is never overwritten.
 With --query, the file lists the names that searches of a query of unknown strings have found. A list
 needs far fewer people for the same share.
 
 example:
   $ hubbub init                 # an empty answer takes the default in brackets
-  $ hubbub init --yes           # takes all defaults
+  $ hubbub init --yes           # takes all defaults: a trial with results after 10 seconds
+  $ hubbub init --yes --kind numbers --name load_time --groups platform:ios,android
   $ hubbub init --query crashes --queries names.toml
 
 Exit code: 0 done; 2 wrong options, no terminal to ask, or the file exists; with --query also: 3 Kafka
 cannot be reached; 4 the topics are missing."""
 
 WIDTH = 100
+
+ANSWERS = {
+    "name": ("NAME", "short name of the query"),
+    "values": ("SPEC", "names of values, their number, or a scale such as 10 to 60000 ms"),
+    "people": ("N", "people and time, such as 20000 a day"),
+    "groups": ("G:V,V,...", "groups, such as platform:ios,android; none: no groups"),
+    "sensitivity": ("S", "little, normal or very"),
+    "change": ("WAY", "once, life or hr"),
+}
+"""The options that answer a question, each with its placeholder and its meaning."""
+
+
+def first_result(query: Query, now: float) -> str:
+    """Return when the first window of a query ends that begins to count now, and what it needs."""
+    window = min(query.windows, key=lambda window: window.step)
+    end = math.ceil(now / window.step) * window.step + query.lateness
+    moment = datetime.fromtimestamp(end, UTC)
+    return (
+        f"The first result appears on {moment.day} {moment:%B %Y at %H:%M:%S} UTC, if a worker runs and reports "
+        f"arrive. Then one appears every {window.step:,} s."
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -49,8 +75,17 @@ def main(arguments: list[str]) -> int:
     source = "query of unknown strings whose names the file lists"
     query_option = parser.add_argument("--query", dest="source", metavar="Q", help=source)
     add_old_name(parser, "--from", query_option)
+    trial = "results after 10 seconds, for trying out (default with --yes)"
+    parser.add_argument("--trial", action="store_true", help=trial)
+    parser.add_argument("--kind", choices=KINDS, help="kind of answers; names are strings that nobody knows yet")
+    for name, (metavar, meaning) in ANSWERS.items():
+        parser.add_argument(f"--{name}", metavar=metavar, help=f"answer to the question: {meaning}")
     add_kafka(parser)
     options = parser.parse_args(arguments)
+    if options.source is not None and (
+        options.trial or options.kind or any(getattr(options, name) for name in ANSWERS)
+    ):
+        parser.error("--query takes the answers of that query; leave the other answers out")
 
     def work() -> None:
         # Nobody should answer five questions for a file that cannot be written.
@@ -62,7 +97,9 @@ def main(arguments: list[str]) -> int:
         if options.source is not None:
             answers = draft_of(Kafka.read(options), options.source, None if options.yes else input)
         else:
-            answers = Interview() if options.yes else ask(input)
+            given = {name: getattr(options, name) for name in ANSWERS}
+            given["trial"] = "trial" if options.trial or options.yes else None
+            answers = ask((lambda _: "") if options.yes else input, {**given, "kind": options.kind})
 
         text = file_text(answers)
 
@@ -72,6 +109,7 @@ def main(arguments: list[str]) -> int:
 
         for sentence in [*answers.notes, *outlook.sentences(outlook.audiences(answers.query, answers.people)[0])]:
             sys.stdout.write(f"{sentence}\n")
+        sys.stdout.write(f"{first_result(answers.query, time.time())}\n")
         sys.stdout.write(f"wrote {path}. Next: hubbub check {path} --clients {answers.people}\n")
 
     return run("init", work)
@@ -134,11 +172,15 @@ def file_text(answers: "Interview | NameListDraft") -> str:
         lines += wrap(sentence, WIDTH, initial_indent="# ", subsequent_indent="# ")
 
     about_domain = '"(other)" takes all other answers' if query.other else 'the values are named "0", "1", ...'
-    if isinstance(answers.domain, dict):
+    if query.strings is not None:
+        about_domain = "unknown strings; longer ones are cut"
+    elif isinstance(answers.domain, dict):
         about_domain = "numbers; one beyond an end counts in the last bin at that end"
     lifetime = f"all answers of a device change these odds by at most {odds(lifetimes.life_epsilon(query))}"
     comments = {
         "domain": about_domain if isinstance(answers, Interview) else "the names, by falling share",
+        "search": "the windows in which new names are searched",
+        "groups": "the labels by which reports are counted too; a client sends its own in clear",
         "oracle": "its life costs no more than one answer",
         "other": '"(other)" takes all other answers',
         "budget": "the most epsilon of one device",

@@ -2,8 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from aggregator.plan import lifetimes
@@ -17,8 +17,19 @@ from oracles.query.settings import QUANTILES
 
 _Answer = TypeVar("_Answer")
 Domain = list[str] | int | dict[str, Any]
-SPANS = {"day": ("1d", "1h"), "hour": ("1h", "1m"), "minute": ("1m", "10s")}
-"""Period and pane for people who answer once in this time."""
+TRIAL = "trial"
+SPANS = {TRIAL: ("10s", "10s"), "day": ("1d", "1h"), "hour": ("1h", "1m"), "minute": ("1m", "10s")}
+"""Period and pane for people who answer once in this time. In a trial the first result appears after seconds."""
+WINDOWS = {TRIAL: ["10s", "1m/10s"]}
+"""The windows of a span. Without an entry it is the period."""
+KINDS: Mapping[str, Domain] = {
+    "values": ["a.example", "b.example"],
+    "numbers": {"low": 10, "high": 60_000, "bins": BINS_BY_DEFAULT, "scale": LOG, "unit": "ms"},
+    "names": {"discover": "text", "length": 24},
+}
+"""The kinds of answers, each with a domain to begin with. Names are unknown strings."""
+SEARCHED_PANE = "5m"
+"""The shortest pane of unknown strings, whose tally has several megabytes."""
 EPSILONS = {"little": 4.0, "normal": 2.0, "very": 1.0}
 """Epsilon of a report by the sensitivity of the answers."""
 MOST_PEOPLE = 10**12
@@ -30,31 +41,47 @@ WIDE_RATIO = 100.0
 class Interview:
     """The answers to the five questions."""
 
-    name: str = "screens"
-    domain: Domain = 64
+    name: str = "homepage"
+    domain: Domain = field(default_factory=lambda: KINDS["values"])
     """Names of values, the number of values, or the scale of numbers as a query file has it."""
     people: int = 20_000
-    span: str = "day"
+    span: str = TRIAL
     sensitivity: str = "normal"
     way: str = lifetimes.LIFE
     """How people answer again: "once", "life", or "hr" for answers for life with this oracle."""
     notes: tuple[str, ...] = ()
+    groups: dict[str, list[str]] = field(default_factory=dict)
+    """The name of the groups with their values, or nothing."""
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether the answers are unknown strings."""
+        return isinstance(self.domain, dict) and "discover" in self.domain
 
     @property
     def table(self) -> dict[str, Any]:
         """The query, as a query file has it."""
         period, pane = SPANS[self.span]
+        windows = WINDOWS.get(self.span, [period])
         table: dict[str, Any] = {"domain": self.domain}
-        if isinstance(self.domain, dict):
+        if self.is_searched:
+            if self.span in (TRIAL, "minute"):
+                period = SEARCHED_PANE
+                windows = [period]
+            pane = SEARCHED_PANE
+            table["search"] = windows[0]
+        elif isinstance(self.domain, dict):
             table["quantiles"] = [*QUANTILES]
         if self.way == lifetimes.HR:
             table["oracle"] = self.way
+        if self.groups:
+            table["groups"] = self.groups
         return table | {
             "epsilon": EPSILONS[self.sensitivity],
             "answers": lifetimes.ONCE if self.way == lifetimes.ONCE else lifetimes.LIFE,
             "period": period,
             "pane": pane,
-            "windows": [period],
+            "windows": windows,
         }
 
     @property
@@ -62,26 +89,55 @@ class Interview:
         return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "hubbub init", None)[self.name]
 
 
-def ask(read: Callable[[str], str]) -> Interview:
-    """Ask the five questions. An empty answer takes the default, and an answer that cannot be used is asked again."""
-    default = Interview()
-    name = answer(read, f"1. What is asked? A short name [{default.name}]: ", default.name, query_name)
-    question = (
-        f"2. Which values? Names with commas, their number, or a scale such as 10 to 60000 ms [{default.domain}]: "
-    )
-    domain = answer(read, question, default.domain, _domain)
+def ask(read: Callable[[str], str], given: Mapping[str, str | None] | None = None) -> Interview:
+    """Ask the questions whose answers are not given. An answer that cannot be used is asked again.
 
-    people, span = answer(
-        read, "3. How many people answer, and how often? [20000 a day]: ", (default.people, default.span), _people
+    An empty answer takes the default.
+    """
+    default = Interview()
+    texts = {name: text for name, text in (given or {}).items() if text is not None}
+
+    def one(key: str, question: str, usual: _Answer, parsed: Callable[[str], _Answer]) -> _Answer:
+        return parsed(texts[key]) if key in texts else answer(read, question, usual, parsed)
+
+    question = "Is this a trial, with results after 10 seconds, or for real? [trial]: "
+    is_trial = one("trial", question, True, _trial)
+    name = one("name", f"1. What is asked? A short name [{default.name}]: ", default.name, query_name)
+    domain = _asked_domain(one, texts.get("kind"))
+
+    question = (
+        "3. How many people answer? [20000]: "
+        if is_trial
+        else "3. How many people answer, and how often? [20000 a day]: "
     )
+    people, span = one("people", question, (default.people, "day"), _people)
+    span = TRIAL if is_trial else span
+
+    interview = replace(default, name=name, domain=domain, people=people, span=span)
+    if not interview.is_searched:
+        question = "   By which groups, such as platform: ios, android? [none]: "
+        interview = replace(interview, groups=one("groups", question, {}, lambda text: _groups(text, interview)))
 
     factors = ", ".join(map(odds, EPSILONS.values()))
     question = f"4. How sensitive is it: little, normal or very? The odds of a report are {factors}. [normal]: "
-    sensitivity = answer(read, question, "normal", _sensitivity)
-    interview = Interview(name, domain, people, span, sensitivity)
+    interview = replace(interview, sensitivity=one("sensitivity", question, "normal", _sensitivity))
     choices = lifetimes.ways(lambda way: replace(interview, way=way).query)
     question = f"5. {lifetimes.question(choices)} [{default.way}]: "
-    return replace(interview, way=answer(read, question, default.way, lambda text: lifetimes.choice(text, choices)))
+    return replace(interview, way=one("change", question, default.way, lambda text: lifetimes.choice(text, choices)))
+
+
+def _asked_domain(one: Callable[..., Domain], kind: str | None) -> Domain:
+    """Return the domain: of a kind that is given, or of any."""
+    default = KINDS[kind or "values"]
+    shown = ", ".join(default) if isinstance(default, list) else kind
+    question = (
+        "2. Which values? Names with commas, their number, a scale such as 10 to 60000 ms, "
+        f'or "names" for strings that nobody knows yet [{shown}]: '
+    )
+    domain: Domain = default if kind == "names" else one("values", question, default, _domain)
+    if kind == "numbers" and not isinstance(domain, dict):
+        raise ParameterError("numbers need a scale such as 10 to 60000 ms")
+    return domain
 
 
 def answer(read: Callable[[str], str], question: str, default: _Answer, parsed: Callable[[str], _Answer]) -> _Answer:
@@ -105,7 +161,30 @@ def query_name(text: str) -> str:
     return text
 
 
+def _trial(text: str) -> bool:
+    words = {"trial": True, "real": False}
+    matches = [word for word in words if word.startswith(text.lower())]
+    if len(matches) != 1:
+        raise ParameterError("answer trial or real")
+    return words[matches[0]]
+
+
+def _groups(text: str, interview: Interview) -> dict[str, list[str]]:
+    name, colon, values = text.partition(":")
+    if text.strip().lower() == "none":
+        return {}
+    if not colon:
+        raise ParameterError("groups are written like platform: ios, android")
+    groups = {name.strip(): [value.strip() for value in values.split(",")]}
+    _ = replace(interview, groups=groups).query  # groups that cannot be used raise an error
+    return groups
+
+
 def _domain(text: str) -> Domain:
+    if text.lower() == "names":
+        return KINDS["names"]
+    if text.lower() in ("unknown", "strings"):
+        raise ParameterError('answer "names" for strings that nobody knows yet, or name the values with commas')
     plain = text.replace("_", "")
     scale = re.fullmatch(r"(-?[0-9._,]+)\s*(?:to|\.\.)\s*(-?[0-9._,]+)\s*(\S*)", text)
     domain: Domain = [part.strip() for part in text.split(",")]

@@ -53,7 +53,7 @@ def comments(path):
 
 
 def test_five_answers_become_a_file_with_its_sentences(tmp_path):
-    text = "crashes\nnull pointer, out of memory, timeout\n5,000 an hour\nvery\nonce\n"
+    text = "real\ncrashes\nnull pointer, out of memory, timeout\n5,000 an hour\n\nvery\nonce\n"
     code, output = run(tmp_path, text=text)
     assert code == 0, output
     file = load_file(tmp_path / "hubbub.toml")
@@ -70,7 +70,8 @@ def test_five_answers_become_a_file_with_its_sentences(tmp_path):
 
 
 def test_a_wrong_answer_is_asked_again(tmp_path):
-    text = "two words\nscreens\n1\n64\nsome people\n300 a minute\nperhaps\nlittle\nmaybe\nLife\n"
+    text = "perhaps\nreal\ntwo words\nscreens\n1\nunknown\n64\nsome people\n300 a minute\nios\nnone\n"
+    text += "perhaps\nlittle\nmaybe\nLife\n"
     code, output = run(tmp_path, text=text)
     assert code == 0, output
     query = load_file(tmp_path / "hubbub.toml").queries["screens"]
@@ -78,7 +79,8 @@ def test_a_wrong_answer_is_asked_again(tmp_path):
     assert query.epsilon == 4.0
     assert query.answers == "life"
     assert query.period == 60
-    assert output.count("1. What is asked?") == 2
+    assert output.count("Is this a trial") == output.count("1. What is asked?") == output.count("By which groups") == 2
+    assert 'answer "names" for strings that nobody knows yet' in output
     assert output.count("3. How many people answer") == 2
 
 
@@ -92,7 +94,7 @@ def test_a_wrong_answer_is_asked_again(tmp_path):
     ],
 )
 def test_two_ends_are_a_scale_of_numbers(tmp_path, text, scale):
-    code, output = run(tmp_path, text=f"load_time\n{text}\n500 an hour\n\n\n")
+    code, output = run(tmp_path, text=f"real\nload_time\n{text}\n500 an hour\n\n\n\n")
     assert code == 0, output
     query = load_file(tmp_path / "hubbub.toml").queries["load_time"]
     assert query.oracle.name == "haar"
@@ -106,20 +108,20 @@ def test_two_ends_are_a_scale_of_numbers(tmp_path, text, scale):
 
 
 def test_a_scale_that_cannot_be_used_is_asked_again(tmp_path):
-    code, output = run(tmp_path, text="load_time\n60 to 10 ms\n1.2.3 to 5\n10 to 60 ms\n\n\n\n")
+    code, output = run(tmp_path, text="\nload_time\n60 to 10 ms\n1.2.3 to 5\n10 to 60 ms\n\n\n\n\n")
     assert code == 0, output
     assert output.count("low must be below high") == 1
     assert output.count("10 to 60000 ms or 0 to 120 years") == 1
 
 
 def test_empty_answers_and_yes_take_the_defaults(tmp_path):
-    assert run(tmp_path, text="\n\n\n\n\n")[0] == 0
+    assert run(tmp_path, text="\n\n\n\n\n\n\n")[0] == 0
     other = tmp_path / "other.toml"
     code, output = run(tmp_path, "--yes", "--queries", str(other))
     assert code == 0
     assert "What is asked" not in output
     assert (tmp_path / "hubbub.toml").read_text() == other.read_text()
-    assert load_file(other).queries["screens"] == init.Interview().query
+    assert load_file(other).queries["homepage"] == init.Interview().query
 
 
 def test_an_existing_file_is_never_overwritten(tmp_path):
@@ -192,22 +194,59 @@ def test_the_collection_has_all_names_by_their_newest_share():
     ],
 )
 def test_the_odds_of_a_life_stand_beside_each_way_to_answer(domain, words):
-    ways = lifetimes.ways(lambda way: init.Interview(domain=domain, way=way).query)
+    ways = lifetimes.ways(lambda way: init.Interview(domain=domain, span="day", way=way).query)
     lines = lifetimes.question(ways).splitlines()[1:-1]
     assert [word for line in lines for word in (line.split()[0], line.partition("Odds: ")[2])] == words
 
 
 def test_a_file_states_the_odds_of_a_report_and_of_a_life(tmp_path):
-    assert run(tmp_path, text="screens\n64\n\nnormal\nlife\n")[0] == 0
+    assert run(tmp_path, text="real\nscreens\n64\n\n\nnormal\nlife\n")[0] == 0
     text = (tmp_path / "hubbub.toml").read_text()
     assert "a report changes the odds between two answers by at most 7.39\n" in text
     assert "all answers of a device change these odds by at most 801\n" in text
 
 
 def test_the_oracle_whose_life_costs_one_answer_can_be_chosen(tmp_path):
-    code, output = run(tmp_path, text="screens\n64\n\nnormal\nhr\n")
+    code, output = run(tmp_path, text="real\nscreens\n64\n\n\nnormal\nhr\n")
     assert code == 0, output
     query = load_file(tmp_path / "hubbub.toml").queries["screens"]
     assert query.only_oracle.name == "hr"
     assert query.answers == "life"
     assert query.record_charge == query.epsilon
+
+
+def test_the_file_of_readme_is_the_output_of_a_trial(tmp_path, capsys):
+    path = tmp_path / "hubbub.toml"
+    assert init.main(["--yes", "--queries", str(path)]) == 0
+    assert f"```toml\n{path.read_text()}```\n" in (ROOT / "README.md").read_text()
+    assert "The first result appears on " in capsys.readouterr().out
+    query = load_file(path).queries["homepage"]
+    assert query.pane == 10
+    assert [(window.size, window.step) for window in query.windows] == [(10, 10), (60, 10)]
+
+
+@pytest.mark.parametrize(("kind", "member"), [("values", "a.example"), ("numbers", None), ("names", None)])
+@pytest.mark.parametrize("groups", [None, "platform: ios, android"])
+def test_each_kind_of_query_can_be_begun_without_a_question(tmp_path, kind, member, groups, capsys):
+    path = tmp_path / "hubbub.toml"
+    options = [] if groups is None or kind == "names" else ["--groups", groups]
+    arguments = ["--yes", "--queries", str(path), "--kind", kind, "--name", "q", "--people", "500", *options]
+    assert init.main(arguments) == 0
+    query = load_file(path).queries["q"]
+    assert query.domain.kind == kind
+    assert member is None or member in query.domain.values
+    assert (query.groups is not None) == bool(options)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--values", "1"], ["--people", "many"], ["--groups", "ios"], ["--kind", "numbers", "--values", "a,b"]],
+)
+def test_an_option_that_cannot_be_used_is_an_error(tmp_path, arguments, capsys):
+    assert init.main(["--yes", "--queries", str(tmp_path / "hubbub.toml"), *arguments]) == 2
+    assert not (tmp_path / "hubbub.toml").exists()
+
+
+def test_the_first_result_comes_with_the_first_window():
+    query = init.Interview(span="day").query
+    assert init.first_result(query, START).startswith("The first result appears on 15 November 2023 at 00:0")

@@ -19,6 +19,10 @@ MEANINGS = {
     "NAME": "part of the name of metrics|name of the query",
     "QUERY": "name of the query",
     "--all-groups": "the total and each group",
+    "--change": "answer to the question: once, life or hr",
+    "--people": "answer to the question: people and time",
+    "--sensitivity": "answer to the question: little, normal or very",
+    "--trial": "results after 10 seconds",
     "--answers": "how a client repeats its answers",
     "--ask": "share of this string",
     "--bins": "number of bins",
@@ -48,7 +52,7 @@ MEANINGS = {
     "--gateway": "address of a gateway that lists the query",
     "--group": "only this group",
     "--group-values": "distribution of the clients of one group",
-    "--groups": "shares of the clients in groups",
+    "--groups": "shares of the clients in groups|answer to the question: groups",
     "--health-port": "port of /healthz, /readyz and /metrics, in plain HTTP",
     "--host": "host of ",
     "--instance": "name of this worker in its group",
@@ -56,7 +60,7 @@ MEANINGS = {
     "--kafka": "brokers of Kafka|address of a real Kafka",
     "--each": "limit of reports a pane for each short-lived token",
     "--key": "make a key that signs",
-    "--kind": "only windows of this kind",
+    "--kind": "only windows of this kind|kind of answers",
     "--last": "number of (existing records|frames to show)",
     "--least": "least number of reports in a mix buffer",
     "--leave": "give the name up at SIGTERM",
@@ -67,7 +71,7 @@ MEANINGS = {
     "--max-frame": "maximum size of a frame",
     "--max-state": "maximum memory of a worker's tallies",
     "--memory": "memory for windows and true counts",
-    "--name": "name of the token or key",
+    "--name": "name of the token or key|answer to the question: short name of the query",
     "--no-browser": "do not open the page",
     "--no-ids": "plan for frames without ids",
     "--number": "plan for answers that are numbers",
@@ -112,7 +116,7 @@ MEANINGS = {
     "--trusted-proxies": "networks of proxies",
     "--upgrade-patience": "seconds to wait for the formats version",
     "--url": "address of the process",
-    "--values": "distribution of the clients' values",
+    "--values": "distribution of the clients' values|answer to the question: names of values",
     "--width": "print the clients for an interval",
     "--window": "kind of window",
     "--work": "limit of decoding work",
@@ -160,8 +164,8 @@ def test_a_meaning_has_one_name():
 
 @pytest.mark.parametrize("name", sorted({name for _, name, _, _ in OPTIONS}))
 def test_a_name_has_one_placeholder(name):
-    # A plan takes several rates at a time.
-    placeholders = {place for _, other, place, _ in OPTIONS if other == name} - {"N[,N...]"}
+    # A plan takes several rates at a time, and `init` takes groups without shares.
+    placeholders = {place for _, other, place, _ in OPTIONS if other == name} - {"N[,N...]", "G:V,V,..."}
     assert len(placeholders) == 1
 
 
