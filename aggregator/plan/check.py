@@ -25,6 +25,7 @@ the file with the active queries of a broker. The command sends nothing.
 
 example:
   $ cat hubbub.toml
+  edition = 2
   [queries.homepage]
   domain  = ["a.example", "b.example"]
   epsilon = 1.0

@@ -77,7 +77,15 @@ WITH_TABLE = frozenset(name for name, kind in _ALL.items() if kind.takes_table)
 """Oracles whose clients may answer by a table."""
 
 
-def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None, table: int | None = None) -> Oracle:
+def oracle(
+    name: str,
+    *,
+    epsilon: float,
+    size: int,
+    buckets: int | None = None,
+    table: int | None = None,
+    edition: int | None = None,
+) -> Oracle:
     """Return the frequency oracle `name` for `size` values, epsilon-LDP. "auto" chooses by variance and width.
 
     `buckets` is for olh, full and short: fewer than the best number give a client that repeats itself fewer classes.
@@ -90,11 +98,15 @@ def oracle(name: str, *, epsilon: float, size: int, buckets: int | None = None, 
 
     >>> oracle("olh", epsilon=2.0, size=64, table=5).bound(8)
     6.6852270786
+
+    `edition` makes "auto" choose as a query file of that edition does, by default of the newest one.
     """
+    if edition is not None and (name != "auto" or edition not in (*range(EDITION, NEWEST + 1), COMING)):
+        raise ParameterError(f"edition is for auto, and from {EDITION} to {COMING}; got {edition!r} for {name!r}")
     epsilon = usable_epsilon(epsilon)
     size = usable_size(size)
     if name == "auto" and buckets is None and table is None:
-        return automatic(epsilon, size)
+        return automatic(epsilon, size, edition=NEWEST if edition is None else edition)
     if name not in _ALL and name != "auto":
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(_ALL)} or auto")
 
