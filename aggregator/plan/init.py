@@ -97,9 +97,9 @@ def main(arguments: list[str]) -> int:
         if options.source is not None:
             answers = draft_of(Kafka.read(options), options.source, None if options.yes else input)
         else:
-            given = {name: getattr(options, name) for name in ANSWERS}
-            given["trial"] = "trial" if options.trial or options.yes else None
-            answers = ask((lambda _: "") if options.yes else input, {**given, "kind": options.kind})
+            presets = {name: getattr(options, name) for name in ANSWERS}
+            presets["trial"] = "trial" if options.trial or options.yes else None
+            answers = ask((lambda _: "") if options.yes else input, {**presets, "kind": options.kind})
 
         text = file_text(answers)
 

@@ -89,16 +89,16 @@ class Interview:
         return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "hubbub init", None)[self.name]
 
 
-def ask(read: Callable[[str], str], given: Mapping[str, str | None] | None = None) -> Interview:
+def ask(read: Callable[[str], str], presets: Mapping[str, str | None] | None = None) -> Interview:
     """Ask the questions whose answers are not given. An answer that cannot be used is asked again.
 
     An empty answer takes the default.
     """
     default = Interview()
-    texts = {name: text for name, text in (given or {}).items() if text is not None}
+    texts = {name: text for name, text in (presets or {}).items() if text is not None}
 
-    def one(key: str, question: str, usual: _Answer, parsed: Callable[[str], _Answer]) -> _Answer:
-        return parsed(texts[key]) if key in texts else answer(read, question, usual, parsed)
+    def one(key: str, question: str, usual: _Answer, parse_text: Callable[[str], _Answer]) -> _Answer:
+        return parse_text(texts[key]) if key in texts else answer(read, question, usual, parse_text)
 
     question = "Is this a trial, with results after 10 seconds, or for real? [trial]: "
     is_trial = one("trial", question, True, _trial)
@@ -129,10 +129,10 @@ def ask(read: Callable[[str], str], given: Mapping[str, str | None] | None = Non
 def _asked_domain(one: Callable[..., Domain], kind: str | None) -> Domain:
     """Return the domain: of a kind that is given, or of any."""
     default = KINDS[kind or "values"]
-    shown = ", ".join(default) if isinstance(default, list) else kind
+    default_text = ", ".join(default) if isinstance(default, list) else kind
     question = (
         "2. Which values? Names with commas, their number, a scale such as 10 to 60000 ms, "
-        f'or "names" for strings that nobody knows yet [{shown}]: '
+        f'or "names" for strings that nobody knows yet [{default_text}]: '
     )
     domain: Domain = default if kind == "names" else one("values", question, default, _domain)
     if kind == "numbers" and not isinstance(domain, dict):
@@ -140,7 +140,9 @@ def _asked_domain(one: Callable[..., Domain], kind: str | None) -> Domain:
     return domain
 
 
-def answer(read: Callable[[str], str], question: str, default: _Answer, parsed: Callable[[str], _Answer]) -> _Answer:
+def answer(
+    read: Callable[[str], str], question: str, default: _Answer, parse_text: Callable[[str], _Answer]
+) -> _Answer:
     while True:
         try:
             text = read(question).strip()
@@ -150,7 +152,7 @@ def answer(read: Callable[[str], str], question: str, default: _Answer, parsed: 
             return default
 
         try:
-            return parsed(text)
+            return parse_text(text)
         except (ParameterError, QueryError) as error:
             sys.stdout.write(f"   {error}\n")
 

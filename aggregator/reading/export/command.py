@@ -116,5 +116,5 @@ def _write(records: list[Record], form: str, file: TextIO) -> None:
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     # In a file the bytes of a name stay as they are.
-    shown = escaped if file.isatty() else str
-    writer.writerows([shown(cell(row.get(name))) for name in COLUMNS] for row in all_rows)
+    write_name = escaped if file.isatty() else str
+    writer.writerows([write_name(cell(row.get(name))) for name in COLUMNS] for row in all_rows)
