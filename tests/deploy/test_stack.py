@@ -44,7 +44,7 @@ def test_the_stack_is_calm_and_raises_and_ends_the_alert_for_its_last_worker():
     assert [(row[0], row[-1]) for row in rows[1:]] == [("calm, 60 s", "passed"), ("last-worker", "passed")]
 
 
-HIDDEN = """\
+TMPFS_PROGRAM = """\
 import sys
 from pathlib import Path
 from tests.deploy.stack.container import Container, Mount, Plan
@@ -65,23 +65,23 @@ def test_a_tmpfs_of_a_service_does_not_hide_the_checkout(tmp_path):
     namespaces = ("unshare", "--net", "--mount", "--pid", "--fork")
     if subprocess.run((*namespaces, "true"), check=False, capture_output=True).returncode:
         skip(RuntimeError("this machine allows no namespaces, which the stack needs"))
-    command = [*namespaces, sys.executable, "-c", HIDDEN, str(tmp_path)]
+    command = [*namespaces, sys.executable, "-c", TMPFS_PROGRAM, str(tmp_path)]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.stdout == "True True\n", process.stderr
 
 
 def test_a_service_that_fails_shows_its_own_last_lines(tmp_path):
-    failed = project(tmp_path)
+    stack = project(tmp_path)
     container = Container.__new__(Container)
-    container.plan = Plan(f"{failed.name}-topics-1", "topics", hubbub(), [], {}, [])
+    container.plan = Plan(f"{stack.name}-topics-1", "topics", hubbub(), [], {}, [])
     container.state, container.code = "exited", 3
     container.lines = [(0.0, f"line {number}") for number in range(30)]
-    failed.containers[container.plan.name] = container
+    stack.containers[container.plan.name] = container
     with pytest.raises(Refusal) as refusal:
-        failed._wait("topics", "service_completed_successfully")
+        stack._wait("topics", "service_completed_successfully")
     head, *lines = str(refusal.value).splitlines()
     assert head == 'service "topics" didn\'t complete successfully: exit 3'
-    assert lines == [f"{failed.name}-topics-1: line {number}" for number in range(20, 30)]
+    assert lines == [f"{stack.name}-topics-1: line {number}" for number in range(20, 30)]
 
 
 def project(tmp_path):

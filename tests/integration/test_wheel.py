@@ -51,7 +51,7 @@ FUNCTIONS = {
 }
 """The functions of each extra, with sparse and dense data."""
 WHERE = ["--kafka", "{kafka}", "--prefix", "{prefix}"]
-RETIRED = ["--retire", "homepage", "--retire", "profile"]
+RETIRE_OPTIONS = ["--retire", "homepage", "--retire", "profile"]
 RUNS = {
     "pin": ["q", "--queries", "q.toml"],
     "check": ["--queries", "q.toml"],
@@ -67,7 +67,7 @@ RUNS = {
     "simulate": [*WHERE, "--queries", "q.toml", "--clients", "100", "--seconds", "2", "--port", "0"],
     "replay": ["--help"],
     "metrics": [],
-    "worker": [*WHERE, "--queries", "q.toml", *RETIRED, "--port", "{port}"],
+    "worker": [*WHERE, "--queries", "q.toml", *RETIRE_OPTIONS, "--port", "{port}"],
     "gateway": [*WHERE, "--queries", "q.toml", "--port", "0", "--health-port", "{port}"],
     "board": [*WHERE, "--port", "0", "--health-port", "{port}"],
 }
@@ -77,18 +77,18 @@ CLIENT = "import sys\nfor line in sys.stdin: print('00', flush=True)\n"
 
 def closure(extra):
     """Return the names of the distributions that an installation with this extra has."""
-    found, waiting = set(), [*PROJECT["dependencies"], *EXTRAS.get(extra, ())]
+    names, waiting = set(), [*PROJECT["dependencies"], *EXTRAS.get(extra, ())]
     while waiting:
         requirement = Requirement(waiting.pop())
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
             continue
         if requirement.name == "hubbub":
             waiting += chain.from_iterable(EXTRAS[name] for name in requirement.extras)
-        elif requirement.name not in found:
-            found.add(requirement.name)
+        elif requirement.name not in names:
+            names.add(requirement.name)
             with suppress(PackageNotFoundError):
                 waiting += distribution(requirement.name).requires or ()
-    return found
+    return names
 
 
 @pytest.fixture(scope="module")

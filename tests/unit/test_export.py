@@ -187,10 +187,10 @@ def test_finals_that_cannot_tell_of_a_string_keep_a_row_with_the_reason(caplog):
     queries = {CRASHES.digest: CRASHES}
     result = answers(queries, matches, {keys[0]: whole_message}, ["oom"])
     assert [*result] == keys
-    shown, lost = (rows(result[key]) for key in keys)
-    assert [row["reason"] for row in shown] == [None]
-    assert [(row["value"], row["unbiased"], row["level"]) for row in lost] == [("oom", None, None)]
-    assert lost[0]["reason"] == "the maps of this window are missing or unreadable"
+    whole_table, empty_table = (rows(result[key]) for key in keys)
+    assert [row["reason"] for row in whole_table] == [None]
+    assert [(row["value"], row["unbiased"], row["level"]) for row in empty_table] == [("oom", None, None)]
+    assert empty_table[0]["reason"] == "the maps of this window are missing or unreadable"
     assert "finals without shares, because their maps are not in the topic of estimates: 1 of 2" in caplog.text
     answers(queries, matches, {keys[0]: whole_message, keys[1]: b"{}"}, ["oom"])
     assert "finals without shares, because their maps cannot be read: 1 of 2" in caplog.text

@@ -91,9 +91,9 @@ def imports():
 
 
 def test_each_name_of_the_documents_has_one_import_path_and_is_exported():
-    found = list(imports())
-    assert {module for _, module, _ in found} == {"hubbub"}
-    assert {name for _, _, name in found} <= set(hubbub.__all__)
+    paths = list(imports())
+    assert {module for _, module, _ in paths} == {"hubbub"}
+    assert {name for _, _, name in paths} <= set(hubbub.__all__)
     assert set(hubbub.__all__) == set(hubbub._HOMES)
 
 

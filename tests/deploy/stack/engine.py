@@ -193,9 +193,9 @@ class Project:
             if condition == "service_completed_successfully" and all(container.state == "exited" for container in ones):
                 if all(container.code == 0 for container in ones):
                     return
-                failed = next(container for container in ones if container.code)
-                refusal = f'service "{service}" didn\'t complete successfully: exit {failed.code}'
-                raise Refusal(refusal + failed.last_lines())
+                culprit = next(container for container in ones if container.code)
+                refusal = f'service "{service}" didn\'t complete successfully: exit {culprit.code}'
+                raise Refusal(refusal + culprit.last_lines())
             if condition == "service_healthy" and ones and all(container.health == "healthy" for container in ones):
                 return
             if condition == "service_started":

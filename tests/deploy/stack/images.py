@@ -84,7 +84,7 @@ def hubbub() -> Image:
     variables["PATH"] = variables["PATH"].replace("$PATH", PATH)
     check = re.search(r"^HEALTHCHECK (.*) CMD \[(.*)\]$", last_stage, re.MULTILINE)
     options = dict(option.lstrip("-").split("=") for option in check[1].split())
-    built = os.environ.get(BUILT)
+    image_folder = os.environ.get(BUILT)
     programs = {
         "/opt/hubbub/bin/hubbub": BIN / "hubbub",
         "/opt/hubbub/bin/python3": BIN / "python3",
@@ -94,8 +94,8 @@ def hubbub() -> Image:
     return Image(
         user=int(re.search(r"^USER (\d+):", last_stage, re.MULTILINE)[1]),
         entrypoint=shlex.split(re.search(r"^ENTRYPOINT \[(.*)\]$", last_stage, re.MULTILINE)[1]),
-        files={} if built else programs,
-        folders={"/opt/hubbub": Path(built, "opt", "hubbub")} if built else {},
+        files={} if image_folder else programs,
+        folders={"/opt/hubbub": Path(image_folder, "opt", "hubbub")} if image_folder else {},
         environment=variables,
         folder=re.search(r"^WORKDIR (.*)$", last_stage, re.MULTILINE)[1],
         healthcheck={"test": ["CMD", *shlex.split(check[2])], **{k.replace("-", "_"): v for k, v in options.items()}},
