@@ -86,9 +86,11 @@ class Client:
 
         with self._ledger.transaction() as transaction:
             admission = self._admit(transaction, clock())
-            remaining = self._status(transaction).remaining
-        # Fresh answers that have spent all may be over, which is no fault of the application.
-        if isinstance(admission, RefusedAnswer) and (query.answers != "fresh" or remaining > 0):
+            is_refused = isinstance(admission, RefusedAnswer)
+            # Fresh answers that have spent all may be over, which is no fault of the application.
+            if is_refused and query.answers == "fresh":
+                is_refused = self._status(transaction).remaining > 0.0
+        if is_refused and isinstance(admission, RefusedAnswer):
             self._refuse(admission)
 
     def answer(self, value: Answer) -> Reports:
@@ -151,7 +153,9 @@ class Client:
     @property
     def due(self) -> float:
         """A time in the next open period, in Unix seconds. The times of clients spread over the period."""
-        return self.status().due
+        # Applications ask for it after each answer, so it does not add up the charges.
+        with self._ledger.transaction() as transaction:
+            return self._due(transaction, self._clock())
 
     @property
     def spent(self) -> float:

@@ -179,6 +179,21 @@ def test_a_fresh_number_is_never_used_twice(tmp_path, vault):
     assert client(q, store, vault, 6).status().life == 6.0
 
 
+def test_a_draw_of_a_backup_between_its_charge_and_its_answer_is_not_used_again(tmp_path, vault):
+    store, q = tmp_path / "store", query(answers="fresh")
+    person = client(q, store, vault)
+    with pytest.raises(ReportError):
+        person.answer(-1)
+    backup = store.read_bytes()
+    reports = [person.answer(7).tobytes()]
+    store.write_bytes(backup)
+    for extra in (store.with_name("store-wal"), store.with_name("store-shm")):
+        extra.unlink(missing_ok=True)
+    reports.append(answer(q, store, vault, 0))
+    assert len(set(reports)) == 2
+    assert KeyItem.decode(vault.item).fresh == {q.digest: 2}
+
+
 def test_a_write_that_fails_gives_no_report_and_the_charge_stays(tmp_path, vault):
     store = tmp_path / "store"
     person = client(query(), store, vault)
