@@ -23,6 +23,7 @@ STUDIES = {
     "attributes": "RS+FD and Sarve, on several attributes",
     "intervals": "Intervals, sets, differences and ranks",
     "groups": "Groups and pairs",
+    "looks": "Comparisons that are read at each final",
     "hitters": "Heavy hitters and alerts",
     "panels": "Clients that repeat their answers",
     "choice": "The best method by task and data, and recommend",

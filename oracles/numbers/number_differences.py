@@ -74,7 +74,10 @@ class NumberDifferences:
     def quantile(self, share: float) -> NumberDifference:
         """Return the change of a quantile. It is tested if an edge of bins lies between before and after."""
         quantities = self._quantities(lambda numbers, level: numbers.quantile(share, level))
+        return _of(*quantities, *self.quantile_test(share))
 
+    def quantile_test(self, share: float) -> tuple[float, float]:
+        """Return the p-value of a quantile's change, and the side to which it moved."""
         edge = self._pooled.nearest_edge(share)
         earlier_share, earlier_stderr = self.before.estimate.between(0, edge)
         later_share, later_stderr = self.after.estimate.between(0, edge)
@@ -84,7 +87,7 @@ class NumberDifferences:
         p_value = 1.0
         if min(earlier_share, later_share) <= share <= max(earlier_share, later_share):
             p_value = self._p_value(later_share - earlier_share, self._stderr(earlier_stderr, later_stderr))
-        return _of(*quantities, p_value, side)
+        return p_value, side
 
     def range(self, start: float, end: float) -> NumberDifference:
         """Return the change of the share of the numbers from the bin of `start` to before the bin of `end`."""

@@ -1,0 +1,86 @@
+"""An open page reads two equal groups at each of 300 finals, and the board proves a difference in at most 5%."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from aggregator.records.span import Span
+from aggregator.tallies.snapshot import Snapshot
+from benchmarks.accuracy.looks import CASES, FAMILY_ERROR, LOOKS, POWER, experiments
+from oracles.query.settings import Window
+from tests.boards import FRESH, START
+from tests.queries import make_queries, make_table
+from tests.results import build
+from tests.unit.test_board_store import ask, store
+
+FALSE_ALARM = 1e-6
+"""The chance that a test of a correct comparison fails."""
+PANE = 10
+RUNS = pytest.param(60, id="60"), pytest.param(1_000, id="1000", marks=pytest.mark.long)
+CHEAP = CASES[2], CASES[4]
+EQUAL = replace(CASES[0], name="equal groups")
+
+
+def board_of(trials, looks):
+    """Return a board with one window since the start for each experiment, at its look."""
+    domain = [f"v{number}" for number in range(trials.arms.values)]
+    groups = {"arm": ["control", "blue"]}
+    table = FRESH | {"domain": domain, "oracle": "oue", "epsilon": trials.arms.epsilon, "crowd": 1}
+    queries = make_queries({"button": make_table(table, groups=groups, windows=["all"], publish="all")})
+    query = queries["button"]
+    messages = []
+    for run, look in enumerate(looks.tolist()):
+        parts = [query.oracle.zeros()]
+        for counts, reports in zip(trials.counts, trials.reports, strict=True):
+            state = query.oracle.zeros()
+            state[: trials.arms.values] = counts[run, look]
+            parts += [state, [reports[look], 0, 0]]
+        total = sum(int(reports[look]) for reports in trials.reports)
+        end = START + PANE * (run + 1)
+        snapshot = Snapshot(total, 0, 0, 0, np.concatenate(parts))
+        window = build(query, Span(Window("all", 0, 0), START, end), snapshot)
+        messages += [
+            ("estimates", *record) for record in window.records if b"control" in record[0] or b"blue" in record[0]
+        ]
+    return store(messages, queries=queries)
+
+
+def proofs(trials, choice):
+    """Return whether the board proves a difference in each experiment, at the look at which it is the surest."""
+    p_values = trials.smallest(every_look=choice == "always")
+    looks = p_values.argmin(axis=1)
+    board = board_of(trials, looks)
+    proved = []
+    for run in range(len(looks)):
+        pair = {"group": "control", "with": "blue", "window": START + PANE * (run + 1)}
+        answer = ask(board, "compare", "button", kind="all", looks=choice, **pair)
+        assert min(row["p_value"] for row in answer["values"]) == pytest.approx(p_values[run].min(), rel=1e-6)
+        proved.append(answer["proofs"] > 0)
+    return np.array(proved)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_equal_groups_seldom_differ_at_any_look(runs):
+    """No look is surer than the one that is asked, so the board proves nothing at the others either."""
+    trials = experiments(EQUAL, runs)
+    assert trials.counts[0].shape[1] == LOOKS
+    assert proofs(trials, "always").sum() <= stats.binom.ppf(1.0 - FALSE_ALARM, runs, FAMILY_ERROR)
+    assert proofs(trials, "one").mean() > 0.25, "one look is not meant to be read often"
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_three_points_more_are_proved_by_the_last_look(runs):
+    assert proofs(experiments(POWER, runs), "always").sum() >= stats.binom.ppf(FALSE_ALARM, runs, 0.95)
+
+
+@pytest.mark.parametrize(
+    "arms", [arms if arms in CHEAP else pytest.param(arms, marks=pytest.mark.long) for arms in CASES]
+)
+def test_no_kind_of_experiment_proves_false_differences_too_often(arms):
+    """A group that grows, sparse counts and a panel keep the law too."""
+    runs = 60
+    trials = experiments(arms, runs)
+    false = (trials.smallest(every_look=True).min(axis=1) <= FAMILY_ERROR / arms.values).sum()
+    assert false <= stats.binom.ppf(1.0 - FALSE_ALARM, runs, FAMILY_ERROR)
