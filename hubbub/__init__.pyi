@@ -3,6 +3,7 @@ from aggregator.reading.export.reader import read as read
 from hubbub.kafka import Kafka as Kafka
 from oracles import oracle as oracle
 from oracles.calibrate import calibrate as calibrate
+from oracles.frame import encode_json as encode_json
 from oracles.group_total import weighted_total as weighted_total
 from oracles.query import load as load
 from producers import BudgetSpent as BudgetSpent

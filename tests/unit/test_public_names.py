@@ -35,8 +35,8 @@ NAMES = {
     "oracles.types": "positions usable_epsilon usable_size",
     "producers": "Client Publisher HttpPublisher NotYet BudgetSpent",
     "producers.entropy": "Keyed",
-    "hubbub": "BudgetSpent Client FileKeyStore HttpPublisher Kafka NotYet Publisher calibrate find_program "
-    "load oracle read weighted_total",
+    "hubbub": "BudgetSpent Client FileKeyStore HttpPublisher Kafka NotYet Publisher calibrate encode_json "
+    "find_program load oracle read weighted_total",
     "hubbub.kafka": "Kafka",
     "aggregator.demo.broker": "find_program",
 }
