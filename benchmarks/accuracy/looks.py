@@ -47,7 +47,7 @@ CASES = (
     Arms("panel: 1,000 people for life, 30 days", is_panel=True),
 )
 POWER = Arms("one value has 3 points more", gain=0.03)
-SHAPES = ("normal", "uniform")
+SHAPES = ("normal", "uniform", "lumps")
 TEXT = f"""Two groups have one population, and somebody reads their comparison at each of {LOOKS} finals of a window
 since the start. How often is a difference *proved* at some look? Oracle `oue`, Holm's procedure over all values, and
 `family_error` {FAMILY_ERROR:g}."""
@@ -188,4 +188,6 @@ def quantile_proofs(shape: str, runs: int) -> tuple[Figure, Figure]:
 def _numbers(shape: str, people: int, rng: np.random.Generator) -> Floats:
     if shape == "normal":
         return rng.normal(30.0, 8.0, people).clip(0.0, 64.0)
-    return rng.uniform(0.0, 64.0, people)
+    if shape == "uniform":
+        return rng.uniform(0.0, 64.0, people)
+    return rng.choice([1.5, 20.5, 21.5, 60.5], people, p=[0.5, 0.3, 0.1, 0.1])
