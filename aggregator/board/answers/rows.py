@@ -200,7 +200,8 @@ def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]
     """Return rows of values that are listed together because they are large, and the level of their intervals."""
     level, low, high = _intervals(view, [row.value for row in rows])
     return level, [
-        replace(row, low=least, high=most) for row, least, most in zip(rows, low.tolist(), high.tolist(), strict=True)
+        replace(row, low=low_end, high=high_end)
+        for row, low_end, high_end in zip(rows, low.tolist(), high.tolist(), strict=True)
     ]
 
 
@@ -212,8 +213,8 @@ def listed_hitters(view: View, rows: Sequence[HitterRow]) -> tuple[float, list[L
     ends = dict(zip(published, zip(low.tolist(), high.tolist(), strict=True), strict=True))
     hitters = []
     for row in rows:
-        least, most = ends.get(row.value, (None, None))
-        hitters.append(ListedHitterRow(**asdict(row), low=least, high=most))
+        low_end, high_end = ends.get(row.value, (None, None))
+        hitters.append(ListedHitterRow(**asdict(row), low=low_end, high=high_end))
     return level, hitters
 
 

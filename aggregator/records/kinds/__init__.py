@@ -1,7 +1,7 @@
 """The kinds of answers in a record: values, numbers and names. Each is a module with the same functions.
 
 - `fields(window, total)` returns the members of a record that show something of the answers.
-- `answers(record, most)` yields what a reader lists, as `ShownAnswer`: at most so many values or names.
+- `answers(record, limit)` yields what a reader lists, as `ShownAnswer`: at most `limit` values or names.
 - `rows(record)` yields the cells of a table. `COLUMNS` are the columns that only this kind has.
 - `words(record, has_search)` returns how exact the answers are. `has_search` tells whether names are searched in such
   windows, or is None if nobody knows.
@@ -36,7 +36,7 @@ class RecordKind(Protocol):
 
     COLUMNS: dict[str, type]
 
-    def answers(self, record: Record, most: int, /) -> Iterator[ShownAnswer]: ...
+    def answers(self, record: Record, limit: int, /) -> Iterator[ShownAnswer]: ...
 
     def rows(self, record: Record, /) -> Iterator[dict[str, Any]]: ...
 

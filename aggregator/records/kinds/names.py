@@ -100,9 +100,9 @@ def _name_fields(result: NameResult) -> dict[str, Any]:
     }
 
 
-def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
+def answers(record: Record, limit: int) -> Iterator[ShownAnswer]:
     """Yield the first names with their shares. A name is proved if its share is above zero."""
-    for answer in values.answers(record, most):
+    for answer in values.answers(record, limit):
         is_proved = answer.low > 0.0
         yield replace(answer, is_proved=is_proved, is_present=is_proved or answer.is_present)
 

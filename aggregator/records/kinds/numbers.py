@@ -55,9 +55,9 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
     }
 
 
-def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
+def answers(record: Record, limit: int) -> Iterator[ShownAnswer]:
     """Yield the answers that the query asks for. One without a value or an interval is not shown."""
-    del most
+    del limit
     numbers = NumberAnswers(record)
     for row in numbers.rows():
         if row.value is not None and row.low is not None and row.high is not None:

@@ -142,7 +142,7 @@ def _quality(findings: Findings) -> dict[str, Any]:
     return quality
 
 
-def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
+def answers(record: Record, limit: int) -> Iterator[ShownAnswer]:
     """Yield the first values with their shares. A window without reports has none."""
     method = record.consistent_method
     # An impossible record has a significance, but proves nothing.
@@ -150,9 +150,9 @@ def answers(record: Record, most: int) -> Iterator[ShownAnswer]:
     significance = record.significance if proves else math.inf
     hitters = {hitter.value: hitter for hitter in record.hitters(method or UNBIASED)}
     columns = (record.shares[UNBIASED], record.low, record.high, record.shares[method or UNBIASED])
-    numbers = (column[:most].tolist() for column in columns)
+    numbers = (column[:limit].tolist() for column in columns)
 
-    for value, share, low, high, consistent in zip(record.values[:most], *numbers, strict=True):
+    for value, share, low, high, consistent in zip(record.values[:limit], *numbers, strict=True):
         if math.isnan(share):
             continue
         hitter = hitters.get(value)

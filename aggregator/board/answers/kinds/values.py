@@ -109,17 +109,17 @@ def group_rows(group: str, part: Record, names: Sequence[str], level: float) -> 
     shares = part.shares[UNBIASED]
     for name in names:
         place = places.get(name)
-        least, most = (None, None) if place is None else ends[place]
+        low_end, high_end = (None, None) if place is None else ends[place]
         share = None if place is None else float(shares[place])
         yield GroupAnswerRow(
             group=group,
             value=name,
             measure="share",
             share=share,
-            low=least,
-            high=most,
-            may_be_zero=may_be_zero(least, most),
-            weak=is_weak_share(least, most),
+            low=low_end,
+            high=high_end,
+            may_be_zero=may_be_zero(low_end, high_end),
+            weak=is_weak_share(low_end, high_end),
         )
 
 
