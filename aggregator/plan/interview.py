@@ -97,36 +97,38 @@ def ask(read: Callable[[str], str], presets: Mapping[str, str | None] | None = N
     default = Interview()
     texts = {name: text for name, text in (presets or {}).items() if text is not None}
 
-    def one(key: str, question: str, usual: _Answer, parse_text: Callable[[str], _Answer]) -> _Answer:
+    def answer_to(key: str, question: str, usual: _Answer, parse_text: Callable[[str], _Answer]) -> _Answer:
         return parse_text(texts[key]) if key in texts else answer(read, question, usual, parse_text)
 
     question = "Is this a trial, with results after 10 seconds, or for real? [trial]: "
-    is_trial = one("trial", question, True, _trial)
-    name = one("name", f"1. What is asked? A short name [{default.name}]: ", default.name, query_name)
-    domain = _asked_domain(one, texts.get("kind"))
+    is_trial = answer_to("trial", question, True, _trial)
+    name = answer_to("name", f"1. What is asked? A short name [{default.name}]: ", default.name, query_name)
+    domain = _asked_domain(answer_to, texts.get("kind"))
 
     question = (
         "3. How many people answer? [20000]: "
         if is_trial
         else "3. How many people answer, and how often? [20000 a day]: "
     )
-    people, span = one("people", question, (default.people, "day"), _people)
+    people, span = answer_to("people", question, (default.people, "day"), _people)
     span = TRIAL if is_trial else span
 
     interview = replace(default, name=name, domain=domain, people=people, span=span)
     if not interview.is_searched:
         question = "   By which groups, such as platform: ios, android? [none]: "
-        interview = replace(interview, groups=one("groups", question, {}, lambda text: _groups(text, interview)))
+        interview = replace(interview, groups=answer_to("groups", question, {}, lambda text: _groups(text, interview)))
 
     factors = ", ".join(map(odds, EPSILONS.values()))
     question = f"4. How sensitive is it: little, normal or very? The odds of a report are {factors}. [normal]: "
-    interview = replace(interview, sensitivity=one("sensitivity", question, "normal", _sensitivity))
+    interview = replace(interview, sensitivity=answer_to("sensitivity", question, "normal", _sensitivity))
     choices = lifetimes.ways(lambda way: replace(interview, way=way).query)
     question = f"5. {lifetimes.question(choices)} [{default.way}]: "
-    return replace(interview, way=one("change", question, default.way, lambda text: lifetimes.choice(text, choices)))
+    return replace(
+        interview, way=answer_to("change", question, default.way, lambda text: lifetimes.choice(text, choices))
+    )
 
 
-def _asked_domain(one: Callable[..., Domain], kind: str | None) -> Domain:
+def _asked_domain(answer_to: Callable[..., Domain], kind: str | None) -> Domain:
     """Return the domain: of a kind that is given, or of any."""
     default = KINDS[kind or "values"]
     default_text = ", ".join(default) if isinstance(default, list) else kind
@@ -134,7 +136,7 @@ def _asked_domain(one: Callable[..., Domain], kind: str | None) -> Domain:
         "2. Which values? Names with commas, their number, a scale such as 10 to 60000 ms, "
         f'or "names" for strings that nobody knows yet [{default_text}]: '
     )
-    domain: Domain = default if kind == "names" else one("values", question, default, _domain)
+    domain: Domain = default if kind == "names" else answer_to("values", question, default, _domain)
     if kind == "numbers" and not isinstance(domain, dict):
         raise ParameterError("numbers need a scale such as 10 to 60000 ms")
     return domain

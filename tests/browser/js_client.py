@@ -30,7 +30,7 @@ def program(name):
 
 
 def run(name, *arguments, folder=FOLDER, text=None):
-    """Run node or npm, and return what it prints. A failure shows its errors."""
+    """Run node or npm, and return its output. A failure shows its errors."""
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"}
     command = [program(name), *map(str, arguments)]
     process = subprocess.run(

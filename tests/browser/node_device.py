@@ -61,7 +61,7 @@ class Device:
     warnings: list = field(default_factory=list)
 
     def live(self, steps, *listings, **options):
-        """Return what each step gives: a frame or an error, and the status. A step is a time, or its settings."""
+        """Return the result of each step: a frame or an error, and the status. A step is a time, or its settings."""
         client = js_client.built() / "dist" / "node.js"
         program = self.folder / "device.mjs"
         program.write_text(PROGRAM.replace("MODULE", client.as_uri()))

@@ -1,4 +1,4 @@
-"""Two windows side by side, two values in one chart, and links that restore exactly what is seen."""
+"""Two windows side by side, two values in one chart, and links that restore the same view."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""The key item of the client for Node, which remembers what a lost or old store forgets. Its files are private."""
+"""The key item of the client for Node, which remembers the charges that a lost store forgets. Its files are private."""
 
 import json
 import os

@@ -125,9 +125,9 @@ def test_a_list_of_the_largest_has_wider_intervals_than_a_value_by_name(full_boa
     reply = ask(full_board, "estimate", "homepage", top="3")
     assert reply["level"] == 1 - 0.05 * 3 / 22
     row = reply["values"][0]
-    named = ask(full_board, "estimate", "homepage", values=row["value"])
-    assert named["level"] == 0.95
-    (own_values,) = named["values"]
+    answer = ask(full_board, "estimate", "homepage", values=row["value"])
+    assert answer["level"] == 0.95
+    (own_values,) = answer["values"]
     assert row["low"] < own_values["low"] < own_values["high"] < row["high"]
     hitters = ask(full_board, "heavy-hitters", "homepage", top="3")
     assert hitters["level"] == reply["level"]

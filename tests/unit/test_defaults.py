@@ -62,8 +62,8 @@ def test_a_changed_default_shows_wherever_it_is_stated(tmp_path):
         (tmp_path / path).write_text(text)
     (tmp_path / "hubbub.toml").write_text(QUERY)
 
-    shown = outputs(tmp_path)
-    worker, board, check = (shown[f"{name} --help"] for name in ("worker", "board", "check"))
+    texts = outputs(tmp_path)
+    worker, board, check = (texts[f"{name} --help"] for name in ("worker", "board", "check"))
     assert "HUBBUB_CHECKPOINT_BYTES_PER_S; default: 3MiB)" in worker
     assert "HUBBUB_MAX_FRAME; default: 2MiB)" in worker
     assert "HUBBUB_RETENTION; default: 31h)" in board
@@ -71,10 +71,10 @@ def test_a_changed_default_shows_wherever_it_is_stated(tmp_path):
     assert "(default: 13)" in check
     assert "(default: 5GiB)" in check
     for default in ("13", "9d", "101MiB", "11MiB", "0.04", "1.5; benchmarks/costs.py measures it"):
-        assert f"(default: {default})" in shown["plan --help"]
-    assert "once in 4 s" in shown["check hubbub.toml"]
-    assert "31 hours in 192.0 MiB" in shown["check hubbub.toml"]
-    assert "for 31 hours" in shown["plan --rate 1e8 --queries hubbub.toml"]
+        assert f"(default: {default})" in texts["plan --help"]
+    assert "once in 4 s" in texts["check hubbub.toml"]
+    assert "31 hours in 192.0 MiB" in texts["check hubbub.toml"]
+    assert "for 31 hours" in texts["plan --rate 1e8 --queries hubbub.toml"]
 
 
 def test_the_pages_state_the_defaults_of_the_code():

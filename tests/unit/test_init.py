@@ -1,4 +1,4 @@
-"""`hubbub init`: five questions, and a query file that says in words what people will show."""
+"""`hubbub init`: its questions, and a query file with the expected results in words."""
 
 import os
 import pty
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(folder, *arguments, text=None):
-    """Run the command in a pseudo-terminal that types `text`. Return its exit code and what it printed."""
+    """Run the command in a pseudo-terminal that types `text`. Return its exit code and its output."""
     master, slave = pty.openpty()
     command = [sys.executable, "-m", "hubbub", "init", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}

@@ -113,7 +113,7 @@ def test_a_record_is_read_once_however_often_the_definitions_are_used(monkeypatc
 
 
 def lines_run(work):
-    """Return the number of lines of Python that `work` runs, without those of destructors of what other tests left."""
+    """Return the number of lines of Python that `work` runs, without those of destructors of other tests."""
     count = 0
 
     def trace(_frame, event, _argument):
@@ -167,7 +167,7 @@ STEPS = {
     "metrics": (lambda count: file(count).queries, lambda queries: count_in(Metrics(), queries)),
     "snapshots": (lambda count: read(records(count)).versions, lambda versions: snapshots().define(versions)),
 }
-"""For each step what it works on, by the number of definitions, and its work."""
+"""The objects of each step, by the number of definitions, and its work."""
 
 
 class Left:

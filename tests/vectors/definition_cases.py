@@ -255,7 +255,7 @@ KEYS = ("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "02"
 
 
 def histories():
-    """Return what devices send at each time, or why they are silent."""
+    """Return the frames that devices send at each time, or why they are silent."""
     short_lives = [life(name, settings, answers, key) for name, (settings, answers) in LIVES.items() for key in KEYS]
     return [*short_lives, *lives()]
 

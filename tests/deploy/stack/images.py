@@ -1,4 +1,4 @@
-"""The table of what this stack has in place of images. The paths in a container are those of its image.
+"""The table of the stand-ins for images. The paths in a container are those of its image.
 
 Every container sees the file system of this machine, read-only, under the files of its image. A tmpfs of compose.yaml
 hides a checkout that lies below it, so the folders of this machine's programs are mounted above it.
@@ -66,7 +66,7 @@ def machine_folders() -> list[Path]:
 
 
 def image(name: str) -> Image:
-    """Return what stands for an image of compose.yaml, for example `hubbub:0.1.0`."""
+    """Return the stand-in for an image of compose.yaml, for example `hubbub:0.1.0`."""
     kinds = {"hubbub": hubbub, "apache/kafka": kafka, "prom/prometheus": prometheus, "prom/alertmanager": alertmanager}
     kind = name.partition("@")[0].partition(":")[0]
     if kind not in kinds:
