@@ -1,4 +1,4 @@
-"""The audit of pins, without a network: the pins that it finds, and what it says about an image."""
+"""The audit of pins, without a network: the pins that it finds, and its faults of an image."""
 
 import re
 import runpy
@@ -20,9 +20,9 @@ NEWEST = PINS["Newest"](DIGEST, TODAY - timedelta(days=90), TODAY + timedelta(da
 
 
 def test_the_workflow_has_every_file_with_pins():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    paths = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     pins = re.compile(r"--hash=sha256:|\"integrity\": \"sha|^(FROM|\s+image:) .*@sha256:", re.MULTILINE)
-    candidates = [path for path in listed if re.search(r"(\.txt|\.json|\.ya?ml|Dockerfile)$", path)]
+    candidates = [path for path in paths if re.search(r"(\.txt|\.json|\.ya?ml|Dockerfile)$", path)]
     with_pins = {path for path in candidates if pins.search((ROOT / path).read_text(encoding="utf-8"))}
     assert with_pins == {*FILES}
     assert len(FILES) == len({*FILES})

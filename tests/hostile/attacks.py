@@ -1,7 +1,7 @@
-"""One table of attacks on ports. Each row says what is held, how, from where, and against which port.
+"""One table of attacks on ports. A row has the held thing, the pace, the sources and the port.
 
-A new route or a new thing is a row of THINGS. The table lacks the ids of a pane and the memory of a name: whoever holds
-them needs no open connection. tests/unit/test_gateway.py and tests/unit/test_reception.py attack these.
+A new route or a new thing is a row of THINGS. The table lacks the ids of a pane and the memory of a name: a holder
+of these needs no open connection. tests/unit/test_gateway.py and tests/unit/test_reception.py attack these.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ THINGS = {
     "metrics": ("worker", _PIPELINE * (b"GET /metrics" + HOST + b"\r\n")),
     "header of a worker": ("worker", b"GET / HTTP/1.1\r\nX: "),
 }
-"""What a connection holds: the port, and what it sends before it holds it."""
+"""The things that a connection holds, each with the port and the first bytes."""
 NEW = -1
 PACES = {"nothing moves": 0, "1 byte a second": 1, "500 bytes a second": 500, "a new one at once": NEW}
 """The bytes that a connection moves in a second. With NEW it is closed, and another one comes."""
@@ -44,7 +44,7 @@ SOURCES = {
 HONEST = [f"127.2.{number}.1" for number in range(10)]
 """The addresses of honest clients, each in a network of its own."""
 PATHS = {"gateway": "/v1/queries", "gateway with TLS": "/v1/queries", "board": "/api/v1/queries", "worker": "/healthz"}
-"""What an honest client asks for."""
+"""The path that an honest client reads."""
 NEW_CONNECTIONS = 150
 """New connections of all attackers in a second, by the claim of SECURITY.md."""
 

@@ -1,4 +1,4 @@
-"""All attacks of the table, with what honest clients got beside each: `make hostile`.
+"""All attacks of the table, with the service of honest clients beside each: `make hostile`.
 
 python -m tests.hostile.campaign [ROUNDS] [WORD ...]       with words, only rows that have all of them
 """

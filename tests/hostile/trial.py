@@ -47,7 +47,7 @@ def port(name, places):
 
 
 async def trial(attack, process, number, *, attackers, honest, rounds, pause=0.0):
-    """Return what `honest` clients got in so many rounds of requests, beside `attackers` connections."""
+    """Return the outcome of `rounds` of requests of `honest` clients, beside `attackers` connections."""
     starts = asyncio.Semaphore(0)
     tasks = [asyncio.create_task(hold(attack, number, i, attackers, starts.release)) for i in range(attackers)]
     outcome = Outcome()

@@ -1,4 +1,4 @@
-"""The metrics of a port: what its callers hold, and what was ended."""
+"""The metrics of a port: the things of its callers, and the ends of connections."""
 
 import time
 
