@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 CHANGES = {
     "aggregator/counting/checkpoint_plan.py": {"INTERVAL = 2.0": "INTERVAL = 4.0", "= 32 << 20": "= 3 << 20"},
     "aggregator/process/defaults.py": {"24 * 3600": "31 * 3600", "256 << 20": "192 << 20"},
-    "aggregator/plan/check.py": {"4 << 30": "5 << 30"},
+    "aggregator/process/state_limit.py": {"4 << 30": "5 << 30"},
     "aggregator/plan/fleet.py": {
         "partitions: int = 12": "partitions: int = 13",
         "7 * 86_400": "9 * 86_400",
@@ -69,7 +69,7 @@ def test_a_changed_default_shows_wherever_it_is_stated(tmp_path):
     assert "HUBBUB_RETENTION; default: 31h)" in board
     assert "HUBBUB_BOARD_MEMORY; default: 192MiB)" in board
     assert "(default: 13)" in check
-    assert "(default: 5GiB)" in check
+    assert "(HUBBUB_MAX_STATE; default: 5GiB)" in check
     for default in ("13", "9d", "101MiB", "11MiB", "0.04", "1.5; benchmarks/costs.py measures it"):
         assert f"(default: {default})" in texts["plan --help"]
     assert "once in 4 s" in texts["check hubbub.toml"]

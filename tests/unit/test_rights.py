@@ -21,7 +21,7 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "operating.md"
 
 def documented_rights():
     """Return the rights of the table by command."""
-    rows = re.search(r"^\| command \|(.*)\|\n\|-.*\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
+    rows = re.search(r"^\| command \|(.*\bRead\b.*)\|\n\|-.*\n((?:\|.*\n)+)", PAGE.read_text(), re.MULTILINE)
     operations = [operation.strip() for operation in rows[1].split("|")]
     by_command = {}
     for row in rows[2].splitlines():

@@ -13,6 +13,7 @@ from aggregator.merging import block_records, blocks
 from aggregator.merging.blocks import Block, BlockSpan, Part
 from aggregator.merging.kinds import has_blocks
 from aggregator.merging.merger import Merger
+from aggregator.merging.place_counts import answer_counts
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.watch import looks_a_day
 from aggregator.publishing.finals.final import ResultSequence
@@ -209,7 +210,7 @@ def check_restarts(query, every_so_many, ahead=0):
         # A worker that starts here reads the states, the panes that windows need, and the marks of the panes.
         merger = merged(query, panes, START + 3_100, list(states_before.items()))
         for pane, snapshot in panes.items():
-            merger.marks.count(pane, [snapshot.n])
+            merger.marks.count(pane, answer_counts(query, snapshot))
         for number in range(at, min(at + ahead, len(every))):
             states_again._blocks.setdefault(every[number].span.window, {}).update(output[number][1].blocks)
         rest = list(merger.finals())
