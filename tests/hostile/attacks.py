@@ -33,7 +33,7 @@ THINGS = {
 NEW = -1
 PACES = {"nothing moves": 0, "1 byte a second": 1, "500 bytes a second": 500, "a new one at once": NEW}
 """The bytes that a connection moves in a second. With NEW it is closed, and another one comes."""
-MIXED = "all mixed"
+MIXTURE = "all mixed"
 SOURCES = {
     "1 address": ["127.0.1.1"],
     "17 addresses": [f"127.0.1.{number}" for number in range(1, 18)],
@@ -68,14 +68,14 @@ class Attack:
 
     def pace_of(self, index):
         paces = list(PACES.values())
-        return paces[index % len(paces)] if self.pace == MIXED else PACES[self.pace]
+        return paces[index % len(paces)] if self.pace == MIXTURE else PACES[self.pace]
 
     def __str__(self):
         return f"{self.thing}, {self.pace}, {self.source}"
 
 
-ATTACKS = [Attack(*row) for row in product(THINGS, (*PACES, MIXED), SOURCES)]
-FEW = [Attack(thing, MIXED, "17 addresses") for thing in THINGS]
+ATTACKS = [Attack(*row) for row in product(THINGS, (*PACES, MIXTURE), SOURCES)]
+FEW = [Attack(thing, MIXTURE, "17 addresses") for thing in THINGS]
 """One row of each thing."""
 
 
