@@ -162,7 +162,7 @@ def test_a_query_file_takes_a_new_edition_without_a_new_version(kafka, tmp_path,
         with load(place, place.queries.values()):
             (tmp_path / "copy.toml").write_text(f"edition = 2\n{OPEN}")
             arguments = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
-            assert plan.main(["--topic", *arguments, str(tmp_path / "copy.toml")]) == 0
+            assert plan.main(["--topic", *arguments, str(tmp_path / "copy.toml")]) == 4, "no worker would start"
             text = " ".join(capsys.readouterr().out.split())
             [lines] = re.findall(r"page: only the edition .*? To keep it: ([^.]*)\.", text)
             stable = OPEN + lines.replace(", ", "\n") + "\n"
