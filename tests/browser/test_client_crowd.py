@@ -58,6 +58,7 @@ def values_of(page):
     return [[number, names[number % 4]] for number in numbers]
 
 
+@pytest.mark.long
 def test_fifty_pages_come_out_within_their_intervals(broker, browser, pages_address, tmp_path_factory, record_property):
     folder = tmp_path_factory.mktemp("site")
     place = in_thread(lambda: Site(broker, folder, QUERY))

@@ -2,8 +2,10 @@
 
 import json
 import random
+import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
@@ -89,14 +91,24 @@ def test_a_damaged_store_sends_nothing(folder, name, content):
     assert answers(folder, [NAMES[1]]) == [["StoreError"]]
 
 
-@pytest.mark.parametrize("content", ["", "1", "00000000-0000-4000-8000-000000000000"])
-def test_a_lock_that_nobody_changes_is_taken_over_whatever_it_holds(folder, content):
+LOCKS = ("", "1", "00000000-0000-4000-8000-000000000000")
+
+
+def test_a_lock_that_nobody_changes_is_taken_over_whatever_it_holds(folder):
     """A process of a container may have the number of every other one, and a process may end before it writes."""
-    (folder / "device.lock").write_text(content)
-    (folder / "device.lock.ended").write_text("")
-    assert answers(folder, [NAMES[0]], [NAMES[1]]) == [["ok"], ["ok"]]
-    assert sorted(row["name"] for row in state(folder)["charges"]) == sorted(NAMES[:2])
-    assert not (folder / "device.lock").exists()
+    rest = shutil.ignore_patterns("own-*")
+    folders = [shutil.copytree(folder, folder / f"own-{number}", ignore=rest) for number in range(len(LOCKS))]
+    for own_folder, content in zip(folders, LOCKS, strict=True):
+        (own_folder / "device.lock").write_text(content)
+        (own_folder / "device.lock.ended").write_text("")
+
+    # Each waits for ten seconds.
+    with ThreadPoolExecutor() as threads:
+        texts = threads.map(lambda own_folder: answers(own_folder, [NAMES[0]], [NAMES[1]]), folders)
+        assert [*texts] == [[["ok"], ["ok"]]] * len(LOCKS)
+    for own_folder in folders:
+        assert sorted(row["name"] for row in state(own_folder)["charges"]) == sorted(NAMES[:2])
+        assert not (own_folder / "device.lock").exists()
 
 
 @pytest.mark.long

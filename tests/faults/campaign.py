@@ -34,7 +34,7 @@ from hubbub.kafka.clients import started
 from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load, strings
-from tests import forks, hostile
+from tests import forks, strangers
 from tests.brokers import Cluster, Tansu, create_topics
 from tests.integration.workers import (
     command,
@@ -207,7 +207,7 @@ class Load(Writer):
         what = self.random.random()
         group = self.random.choice([0, 1, 1, 2, 2, 2, 3, 200])
         if what < 0.02:
-            kinds = hostile.frames(query, pane, reports, self.random, self.partitions)
+            kinds = strangers.frames(query, pane, reports, self.random, self.partitions)
             kind = self.random.choice([*kinds])
             return kind, *kinds[kind]
         if what < 0.1 and self.ids:
