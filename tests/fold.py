@@ -242,13 +242,17 @@ def first_with_span(versions, span, edge):
 def of_attribute(query, part, place):
     """Return how many reports of a group answer an attribute. With smp a report answers one of them.
 
-    A place is an attribute of a group. Those of group 0 come first. Unknown strings have a number for each level and
-    map, and the smallest counts.
+    A place is an attribute of a group. Those of group 0 come first. Numbers have a count for each level, and unknown
+    strings one for each level and map. The smallest counts.
     """
     if query.strings is not None:
         return part.counts[-query.strings.parts :].astype(np.int64)
     group, attribute = divmod(place, len(query.domains))
     start, end = own_cells(query, group)
+    if query.domains[attribute].scale is not None:
+        state = np.zeros(end - start, np.int64)
+        state[: max(0, len(part.counts) - start)] = part.counts[start:end]
+        return np.array(query.oracle.answer_counts(state, int(numbers_of(query, part, group)[0]))[attribute])
     if query.solution == "smp":
         return int(part.counts[start:end][-len(query.attributes) :][attribute]) if end <= len(part.counts) else 0
     return int(numbers_of(query, part, group)[0])
