@@ -171,7 +171,8 @@ class Session:
                 code = -signal.SIGTERM if command.text.startswith(_ENDED_BY_SIGNAL) else 0
                 self._running.append((process, code))
                 output = _first_line(process)
-                assert process.poll() is None, f"{block}: {command.text}: {log.read_text()}"
+                # A process that ends closes its output first.
+                assert output and process.poll() is None, f"{block}: {command.text}: {log.read_text()}"
             elif command.text.startswith(_ENDLESS):
                 output = _first_line(process)
                 assert output, f"{block}: {command.text}: {process.wait()}"
