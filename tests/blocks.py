@@ -172,7 +172,8 @@ class Session:
                 self._running.append((process, code))
                 output = _first_line(process)
                 # A process that ends closes its output first.
-                assert output and process.poll() is None, f"{block}: {command.text}: {log.read_text()}"
+                assert output, f"{block}: {command.text}: {log.read_text()}"
+                assert process.poll() is None, f"{block}: {command.text}: {log.read_text()}"
             elif command.text.startswith(_ENDLESS):
                 output = _first_line(process)
                 assert output, f"{block}: {command.text}: {process.wait()}"
