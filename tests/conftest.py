@@ -2,10 +2,12 @@
 
 import gc
 import logging
+import os
 from itertools import chain
 
 import pytest
 
+from aggregator.demo import broker as ports
 from tests import brokers
 from tests.secured import Secured
 from tests.slowness import patience
@@ -71,6 +73,12 @@ APACHE = {"kafka", "lone_kafka", "three_brokers", "secured_kafka"}
 """Fixtures that are brokers of Apache Kafka."""
 COSTLY = ("three_brokers", "secured_kafka", "ran")
 """Fixtures that take many seconds to make."""
+
+
+def pytest_configure():
+    """Let no two processes of tests choose one port, because a port is free until its server starts."""
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports._PORTS = ports._PORTS[number :: int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))]
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
