@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from aggregator.board.store.entry import Entry
+from aggregator.board.store.oldest import Place
 from aggregator.records.truth import Truth
 from oracles.query.settings import Window
 
@@ -17,7 +18,7 @@ class Windows:
     """The finals of a kind of window, and the provisional window after them."""
 
     window: Window
-    place: tuple[int, ...] = ()
+    place: Place = ()
     """The order in which a full board drops windows of one age."""
     finals: dict[int, Entry] = field(default_factory=dict)
     """The finals by their end."""
@@ -94,7 +95,7 @@ class Series:
 
     query: str
     digest: str
-    place: tuple[int, ...] = ()
+    place: Place = ()
     """The number of the query in the store, and that of the digest in the query."""
     by_group: dict[str | None, dict[Window, Windows]] = field(default_factory=lambda: {None: {}})
     """The windows of the total, under None, and then those of each group."""
