@@ -828,7 +828,7 @@ def test_values_reach_the_pods():
     everything = pods("everything")
     for pod in everything.values():
         [*images] = [container["image"] for container in pod["spec"]["containers"]]
-        assert all(re.fullmatch(r"registry.example/hubbub:0.2.0@sha256:[0-9a-f]{64}", image) for image in images)
+        assert all(re.fullmatch(r"registry.example/hubbub:0.3.0@sha256:[0-9a-f]{64}", image) for image in images)
     worker = everything["worker"]
     job = everything["topics"]
     assert worker["metadata"]["labels"]["example.com/cost"] == "counting"

@@ -113,7 +113,7 @@ def test_the_server_accepts_every_document_and_every_pod(name, kubernetes, names
 
 
 def test_the_server_refuses_an_unrestricted_pod(kubernetes, namespace):
-    container = {"name": "loose", "image": "hubbub:0.2.0"}
+    container = {"name": "loose", "image": "hubbub:0.3.0"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "loose"}, "spec": {"containers": [container]}}
     process = kubernetes.kubectl(
         "create", "--namespace", namespace, "--dry-run=server", "-f", "-", stdin=json.dumps(pod)
