@@ -11,6 +11,7 @@ from hubbub.command.options import add_kafka, add_queries, parser_of, whole
 from hubbub.command.report import Report, add_format
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
+from hubbub.definitions.key_formats import early_keys
 from hubbub.texts import few, up
 from oracles.errors import HubbubError
 from oracles.mechanisms import NEWEST
@@ -140,7 +141,8 @@ def start_refusals(file: File, definitions: Definitions) -> list[str]:
         return [definitions.formats.excess]
 
     update = changes(file, definitions, (), "")
-    reasons = [f"record {record.key!r} of the topic queries: {record.fault}" for record in definitions.unreadable]
+    reasons = [*early_keys(file.queries.values(), definitions.formats)]
+    reasons += [f"record {record.key!r} of the topic queries: {record.fault}" for record in definitions.unreadable]
     if update.missing:
         reasons.append(
             f"a worker would not start, because the file lacks active queries: {few(update.missing)}. Add them, or "

@@ -31,7 +31,7 @@ do, whether the formats version would rise, which workers run, and whether there
 example:
   $ hubbub doctor --kafka 127.0.0.1:9092
   topics: all are right
-  formats: version 2, raised by release 0.2.0; this release is 0.2.0 and writes version 2
+  formats: version 3, raised by release 0.3.0; this release is 0.3.0 and writes version 3
   ...
 
 Exit code: 0 this release can work here, at once or after the steps that it names; 2 wrong options;

@@ -14,7 +14,7 @@ from oracles.errors import HubbubError
 
 KEY = b"formats"
 """The key of the record. It is no digest, so it never meets the key of a definition."""
-NEWEST = 2
+NEWEST = 3
 """The formats version that this release writes. It reads all earlier versions too."""
 RAISE = "hubbub topics --raise-formats"
 _MOST = 1 << 31

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError
 from hubbub.definitions.catalog import DefinitionsError, changes
 from hubbub.definitions.editions import edition_text
 from hubbub.definitions.follower import Follower
+from hubbub.definitions.key_formats import refuse_early_keys
 from hubbub.file_watch import stamp
 from hubbub.texts import MOST, few
 from oracles.errors import HubbubError
@@ -54,10 +55,14 @@ class Registrar:
         self._changed.set()
 
     async def register(self, file: File, retire: Collection[str] = ()) -> None:
-        """Append the changes of the file. If it would end a query, raise DefinitionsError and append nothing."""
+        """Append the changes of the file. If it would end a query, raise DefinitionsError and append nothing.
+
+        If a key of the file needs a higher formats version, raise a FormatsError.
+        """
         self._paths = file.paths
         self._state = _state(file.paths)
         self._require(file.queries.values())
+        refuse_early_keys(file.queries.values(), self._follower.definitions.formats)
 
         result = changes(file, self._follower.definitions, retire, secrets.token_hex(8))
         self.behind = result.behind

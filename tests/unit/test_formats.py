@@ -4,14 +4,18 @@ import json
 
 import pytest
 
+from aggregator.plan import check
 from aggregator.topics.doctor import state_lines, topic_lines
 from hubbub.definitions import catalog, formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, lower_text, raise_refusal, refuse_higher, release
+from hubbub.definitions.key_formats import NEEDED, early_keys, refuse_early_keys
 from oracles.query import File
 from tests.queries import make_queries, make_table
-from tests.upgrade.releases import RELEASES
+from tests.upgrade.releases import PRESENT, RELEASES
 
+LENGTHENED = make_table(domain=["a", "b"], renew="1d", budget=16.0, lengthened=True)
+"""A query with a key that workers of release 0.2.0 cannot read."""
 QUERIES = make_queries({"page": make_table(domain=["a", "b"], epsilon=2.0, windows=["10s"])})
 
 
@@ -23,10 +27,10 @@ def definitions(*records):
     return catalog.read(records)
 
 
-def test_the_newest_version_is_2_and_its_record_has_the_release():
-    assert NEWEST == 2
-    assert json.loads(formats.newest_value()) == {"version": 2, "release": release()}
-    assert formats.read(formats.newest_value()) == Formats(2, release())
+def test_the_newest_version_is_3_and_its_record_has_the_release():
+    assert NEWEST == 3
+    assert json.loads(formats.newest_value()) == {"version": 3, "release": release()}
+    assert formats.read(formats.newest_value()) == Formats(3, release())
 
 
 def test_a_missing_record_means_version_1():
@@ -86,8 +90,8 @@ def test_the_version_survives_forgotten_definitions():
 def test_releases_refuse_a_higher_version_and_name_the_release_that_raised_it():
     refuse_higher(Formats())
     refuse_higher(Formats(NEWEST, "0.9.0"))
-    with pytest.raises(FormatsError, match=r"version 3, raised by release 1\.4\.0.*install release 1\.4\.0") as error:
-        refuse_higher(Formats(3, "1.4.0"))
+    with pytest.raises(FormatsError, match=r"version 4, raised by release 1\.4\.0.*install release 1\.4\.0") as error:
+        refuse_higher(Formats(4, "1.4.0"))
     assert error.value.exit_code == 4
 
 
@@ -108,13 +112,34 @@ def test_the_version_rises_only_if_asked_and_only_without_members():
         assert ("1 in the group: faust-1 at 10.0.0.7" in text) == bool(members)
 
 
+def test_a_newer_key_is_refused_below_its_formats_version_with_code_4():
+    queries = make_queries({"page": LENGTHENED, "site": LENGTHENED, "plain": LENGTHENED | {"lengthened": False}})
+    (text,) = early_keys(queries.values(), Formats(2, "0.2.0"))
+    assert "the query key `lengthened` needs formats version 3, and the topics have formats version 2" in text
+    assert "(queries: page, site)" in text
+    assert "Remove the key, or stop all workers and run `hubbub topics --raise-formats`" in text
+    with pytest.raises(FormatsError, match="needs formats version 3") as error:
+        refuse_early_keys(queries.values(), Formats(2, "0.2.0"))
+    assert error.value.exit_code == 4
+    refuse_early_keys(queries.values(), Formats(3, "0.3.0"))
+    assert max(NEEDED.values()) <= NEWEST
+
+
+def test_a_check_names_a_key_that_needs_a_higher_formats_version():
+    file = File(make_queries({"page": LENGTHENED}))
+    (reason,) = check.start_refusals(file, definitions(record(2)))
+    assert "`lengthened` needs formats version 3" in reason
+    assert check.start_refusals(file, definitions(record(3))) == []
+
+
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        (None, ["the prefix is new", "gives it version 2"]),
+        (None, ["the prefix is new", "gives it version 3"]),
         (Formats(), ["version 1; this release", "stop all workers", "way back: none", "a count from nothing"]),
-        (Formats(2, "0.2.0"), ["raised by release 0.2.0", "does not rise", "may replace this one, in any order"]),
-        (Formats(3, "0.3.0"), ["this release cannot work here", "install release 0.3.0"]),
+        (Formats(2, "0.2.0"), ["version 2, raised by release 0.2.0", "stop all workers", "way back: none"]),
+        (Formats(3, "0.3.0"), ["raised by release 0.3.0", "does not rise", "may replace this one, in any order"]),
+        (Formats(4, "0.4.0"), ["this release cannot work here", "install release 0.4.0"]),
     ],
 )
 def test_the_doctor_says_whether_the_version_rises_and_whether_there_is_a_way_back(version, words):
@@ -129,5 +154,5 @@ def test_the_doctor_prints_only_the_steps_of_topics_that_change_something():
 
 
 def test_the_upgrade_tests_know_the_present_release():
-    assert RELEASES[release()]["formats"] == NEWEST
-    assert [*RELEASES][-1] == release()
+    assert RELEASES[PRESENT]["formats"] == NEWEST
+    assert [*RELEASES][-1] == PRESENT

@@ -409,7 +409,7 @@ READERS = (
     ),
     Reader(
         "hubbub.definitions.formats:read",
-        lambda: [formats.newest_value(), b'{"version":3,"release":"0.3.0","more":[1]}'],
+        lambda: [formats.newest_value(), b'{"version":4,"release":"0.4.0","more":[1]}'],
         _bytes(formats.read),
         (ValueError,),
     ),
