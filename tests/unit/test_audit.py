@@ -156,7 +156,7 @@ def test_records_from_a_time_on_match_the_log(numbers, names, first_time, lost_p
     assert compare(query, audit, records, START + PANE * first_time)[1] == []
 
 
-@settings(FIXED, max_examples=40)  # each has four parts, and takes four times as long as one without groups
+@settings(FIXED, max_examples=80)
 @given(
     st.lists(st.tuples(*[st.sampled_from([0, 1, 8, 12, 30])] * 3), min_size=8, max_size=20),
     kinds,

@@ -133,7 +133,7 @@ def test_counts_follow_the_closed_forms_of_p_and_q(subject):
 
 def test_the_variance_is_the_closed_form(subject):
     """Compare sample variances of support counts over many runs with n (p - q) Var."""
-    runs = 150
+    runs = 300
     for view in subject.views:
         minimum = min(view.p * (1 - view.p), view.q * (1 - view.q))
         n = max(300, int(20 / minimum))

@@ -178,7 +178,7 @@ def test_a_true_share_at_the_threshold_is_rejected_as_rarely_as_stated(name, thr
     """On both sides, at most alpha of all p-values of true hypotheses may be below alpha."""
     rng = np.random.default_rng(3)
     o = oracle(name, epsilon=1.0, size=20)
-    n, runs, alpha = 400, 1_500, 0.05
+    n, runs, alpha = 400, 4_000, 0.05
     values = np.tile(np.where(np.arange(n) < threshold * n, 7, 3), runs)
     reports = o.perturb(values, rng)
     above = below = 0
