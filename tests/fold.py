@@ -59,7 +59,7 @@ def own_cells(query, group):
 
 
 def group_count(query):
-    return 1 if query.groups is None else query.groups.count
+    return query.groups.count
 
 
 def numbers_of(query, part, group):

@@ -48,7 +48,7 @@ def values(query: Query, group: int = 0) -> str:
 
 def groups(query: Query) -> list[str]:
     """Return the options of `hubbub simulate` for groups that differ. The first ones are the largest."""
-    if query.groups is None:
+    if not query.groups:
         return []
     names = query.groups.values
     total = sum(1.0 / place for place in range(1, 1 + len(names)))

@@ -113,7 +113,7 @@ def sentences(query: Query, clients: int) -> Iterator[str]:
 def group_refusal(query: Query) -> str | None:
     """Return why a query has too many groups, and what helps, or None if their records keep pace with the panes."""
     seconds = query.pane * costs.busy(query)
-    if query.groups is None or seconds <= query.pane:
+    if not query.groups or seconds <= query.pane:
         return None
     return (
         f"queries.{query.name}: the records of {query.groups.count} groups and their total take about {seconds:.3g} s "
@@ -124,7 +124,7 @@ def group_refusal(query: Query) -> str | None:
 
 def group_sentences(query: Query, clients: int) -> Iterator[str]:
     """Yield sentences about the people whose group is too small to be shown. Without weights all groups are equal."""
-    if query.groups is None:
+    if not query.groups:
         return
 
     values = query.groups.values

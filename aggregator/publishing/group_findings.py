@@ -31,7 +31,7 @@ from oracles.query import Query
 def find(window: CountedWindow) -> WindowFindings:
     """Return the findings of a window."""
     query = window.query
-    totals, by_group = _ungrouped(window) if query.groups is None else _grouped(window)
+    totals, by_group = _grouped(window) if query.groups else _ungrouped(window)
     return WindowFindings(
         query=query,
         span=window.span,
@@ -74,7 +74,7 @@ def _grouped(window: CountedWindow) -> tuple[list[GroupTotal], dict[int, list[Gr
     ]
     # A weighted total is not tested. It proves nothing if one of its groups does not.
     impossible_totals = None
-    if query.weights is not None:
+    if query.weights:
         impossible_totals = [
             any(IMPOSSIBLE in by_group[group][attribute].findings.flags for group in groups)
             for attribute, groups in enumerate(visible_groups)
@@ -115,13 +115,12 @@ def _sum(
 
 def _weigh(query: Query, span: Span, findings: Mapping[int, AnyFindings]) -> PopulationShares | None:
     """Return the weighted total of these groups, or None if none of them has a weight, or answers are numbers."""
-    if query.weights is None:
-        return None
-
     # Group 0 holds the reports without a group. Nobody knows how many people they stand for.
-    all_weights = [0.0, *query.weights]
+    all_weights = dict(enumerate(query.weights, 1))
     members = {
-        group: member for group, member in findings.items() if isinstance(member, Findings) and all_weights[group] > 0.0
+        group: member
+        for group, member in findings.items()
+        if isinstance(member, Findings) and all_weights.get(group, 0.0) > 0.0
     }
     if not members:
         return None

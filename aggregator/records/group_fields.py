@@ -43,12 +43,12 @@ def group_field(groups: Groups, number: int | None) -> dict[str, str] | None:
 
 def group_member(query: Query, number: int | None) -> dict[str, Any]:
     """Return the member `group` of a record, or nothing if the query has no groups."""
-    return {} if query.groups is None else {"group": group_field(query.groups, number)}
+    return {"group": group_field(query.groups, number)} if query.groups else {}
 
 
 def add_missing_total(record: dict[str, Any], query: Query, number: int | None) -> None:
     """Add a null weighted total to the record of a total that could have one, if no group with a weight is shown."""
-    if query.weights is not None and number is None:
+    if query.weights and number is None:
         record.setdefault("weighted", None)
 
 

@@ -26,7 +26,7 @@ def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: 
     """
     window = span.window
     parts = [query.name, query.digest.hex(), window.kind, str(window.size), str(window.step), str(span.end)]
-    if group is not None and query.groups is not None:
+    if group is not None and query.groups:
         parts.append(key_part(query.groups, group))
     # The prefixes tell an attribute and a group of one name apart, since either can be absent.
     if attribute is not None:

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from oracles.query import Query
 from oracles.query.domain import Domain, Ranges, Sets
-from oracles.query.groups import record_count
 
 PARTIAL_GROUPS = "partial_groups"
 """The flag of a total that lacks a group with reports, because the group is withheld."""
@@ -39,4 +38,4 @@ def value_count(query: Query) -> int:
 
 def estimate_count(query: Query) -> int:
     """Return the number of shares that a window estimates: of all values in the total and in each group."""
-    return value_count(query) * record_count(query.groups)
+    return value_count(query) * (1 + len(query.groups.labels))

@@ -16,7 +16,7 @@ from oracles.errors import ReportError
 from oracles.mechanisms.protocol import Mechanism
 from oracles.query import Query
 from oracles.query.footprint import GROUP_COUNTS
-from oracles.query.groups import MAX_VALUES, further_count
+from oracles.query.groups import MAX_VALUES
 from oracles.types import Ints, Reports
 
 GroupNumbers = tuple[int, ...]
@@ -27,7 +27,7 @@ GROUP_0: GroupNumbers = (0,)
 
 def further_groups(query: Query) -> int:
     """Return the number of groups after group 0."""
-    return further_count(query.groups)
+    return len(query.groups.values)
 
 
 def group_count(counts: Counts, cells: int) -> int:

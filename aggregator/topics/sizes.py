@@ -59,7 +59,7 @@ def _record_bytes(query: Query, domain: Domain) -> int:
     values = domain.size  # every value may be proved
     methods = 1 + len(query.methods)
     columns = 3 + methods  # stderr, low and high, and a share of each method
-    if query.weights is not None:
+    if query.weights:
         columns *= 2
     numbers = NUMBER * columns + _name_bytes(domain)
     hitters = methods * values * (HITTER + _name_bytes(domain))

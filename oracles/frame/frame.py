@@ -86,15 +86,15 @@ class Frame:
             raise malformed(f"{len(self.reports)} bytes are not a multiple of the query's report of {width} bytes")
         return replace(self, n=n, reports=self.reports.reshape(n, width))
 
-    def group_in(self, groups: "Groups | None") -> int:
+    def group_in(self, groups: "Groups") -> int:
         """Return the number of the frame's group among those of its query.
 
         Values and numbers that the query does not have are of group 0. Raise FrameError if JSON has another name.
         """
         if self.named_group is None:
-            return self.group if groups is not None and self.group < groups.count else 0
+            return self.group if self.group < groups.count else 0
         name, value = self.named_group
-        if groups is None:
+        if not groups:
             raise malformed("the frame has a group, but the query has no groups")
         if name != groups.name:
             raise malformed(f"the query has groups by {groups.name}, got a group by another name")

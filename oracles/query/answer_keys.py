@@ -6,7 +6,7 @@ from oracles.mechanisms import NOISES
 from oracles.query import answers, selection, settings, strings
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.draft import Key
-from oracles.query.groups import read_groups, read_weights, table_of
+from oracles.query.groups import Groups, read_groups, read_weights, weight_table
 from oracles.query.settings import FLAG, Rule, choice
 
 if TYPE_CHECKING:
@@ -44,12 +44,6 @@ def _ranges_in_file(query: "Query") -> dict[str, Any] | None:
     if query.domain is not None:
         return ends(query.ranges) or None
     return {single.name: ends(single.ranges) for single in query.attributes if single.ranges} or None
-
-
-def _weights_in_file(query: "Query") -> dict[str, float] | None:
-    if query.groups is None or query.weights is None:
-        return None
-    return dict(zip(query.groups.values, query.weights, strict=True))
 
 
 ANSWER_KEYS = (
@@ -160,9 +154,10 @@ ANSWER_KEYS = (
         "groups",
         '[groups](#groups) by which reports are counted, such as `{ platform = ["ios", "android", "web"] }`',
         default_text="none",
-        settle=lambda draft: read_groups(draft.table["groups"], draft.at("groups")) if "groups" in draft else None,
-        dump=lambda query: table_of(query.groups),
+        settle=lambda draft: read_groups(draft.table["groups"], draft.at("groups")) if "groups" in draft else Groups(),
+        dump=lambda query: query.groups.table,
         no_strings=_NO_GROUPS,
+        absent=Groups(),
     ),
     Key(
         "weights",
@@ -170,10 +165,11 @@ ANSWER_KEYS = (
         "A value without a weight has 0",
         default_text="none",
         settle=lambda draft: (
-            read_weights(draft.table["weights"], draft.at("weights"), draft["groups"]) if "weights" in draft else None
+            read_weights(draft.table["weights"], draft.at("weights"), draft["groups"]) if "weights" in draft else ()
         ),
-        dump=_weights_in_file,
+        dump=lambda query: weight_table(query.groups, query.weights),
         no_strings=_NO_GROUPS,
+        absent=(),
     ),
     Key(
         "normal",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from oracles.query.groups import Groups, further_count
+from oracles.query.groups import Groups
 from oracles.query.settings import Place, Window
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ GROUP_COUNTS = 3
 """Counts of a further group beside its cells: reports, implausible reports, and reports in repeated frames."""
 
 
-def tally_cells(cells: int, groups: Groups | None) -> int:
+def tally_cells(cells: int, groups: Groups) -> int:
     """Return the integers of a tally with groups, from those of a tally without. Group 0 has its counts elsewhere."""
-    return cells + further_count(groups) * (cells + GROUP_COUNTS)
+    return cells + len(groups.values) * (cells + GROUP_COUNTS)
 
 
 def tally_size(query: "Query") -> int:

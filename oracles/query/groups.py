@@ -5,6 +5,7 @@ group, or with a value that is not in the list, are of group 0.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,16 +22,29 @@ _SLACK = 1e-6
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of a query.
+    """The groups of a query. Without a name and values they are those of a query without groups, and false.
 
     >>> platforms = Groups("platform", ("ios", "android"))
     >>> platforms.count, platforms.number("android"), platforms.number("web"), platforms.label(0), platforms.label(1)
     (3, 2, 0, '(none)', 'ios')
     """
 
-    name: str
+    name: str = ""
     """Name of what the groups differ by, such as "platform"."""
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.values)
+
+    @property
+    def table(self) -> dict[str, list[str]] | None:
+        """Groups as a query file has them, or None."""
+        return {self.name: list(self.values)} if self else None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of the groups in the order of their numbers. Empty for a query without groups."""
+        return (NO_GROUP, *self.values) if self else ()
 
     @property
     def count(self) -> int:
@@ -44,10 +58,6 @@ class Groups:
     def label(self, number: int) -> str:
         """Return the value of a group, "(none)" for group 0."""
         return self.values[number - 1] if number else NO_GROUP
-
-    def has_label(self, label: str) -> bool:
-        """Whether this is the label of a group."""
-        return label == NO_GROUP or label in self._numbers
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -76,9 +86,9 @@ def read_groups(value: object, place: Place) -> Groups:
     return Groups(name, values)
 
 
-def read_weights(value: object, place: Place, groups: Groups | None) -> tuple[float, ...]:
+def read_weights(value: object, place: Place, groups: Groups) -> tuple[float, ...]:
     """Return the weight of each value in the order of the values. A value without a weight has 0."""
-    if groups is None:
+    if not groups:
         raise place.error("must be absent without groups: they are the known shares of the groups")
     weights = {name: _WEIGHT(weight, place / name) for name, weight in table(value, place, groups.values).items()}
     total = math.fsum(weights.values())
@@ -87,22 +97,12 @@ def read_weights(value: object, place: Place, groups: Groups | None) -> tuple[fl
     return tuple(weights.get(name, 0.0) for name in groups.values)
 
 
-def further_count(groups: Groups | None) -> int:
-    """Return the number of groups after group 0, which all queries have."""
-    return 0 if groups is None else len(groups.values)
+def weight_table(groups: Groups, weights: Sequence[float]) -> dict[str, float] | None:
+    """Return weights as a query file has them. None if they are unknown."""
+    return dict(zip(groups.values, weights, strict=True)) if weights else None
 
 
-def record_count(groups: Groups | None) -> int:
-    """Return how many records a window has of an attribute: that of the total and, with groups, of each."""
-    return 1 if groups is None else 1 + groups.count
-
-
-def table_of(groups: Groups | None) -> dict[str, list[str]] | None:
-    """Return groups as a query file has them."""
-    return None if groups is None else {groups.name: list(groups.values)}
-
-
-def number_of(groups: Groups | None, group: str | int | None) -> int:
+def number_of(groups: Groups, group: str | int | None) -> int:
     """Return the number of a group that a client names, by its value or by its number. None is no group.
 
     Values that the query does not list are of group 0, as in frames. So a client may name a value before the query
@@ -113,18 +113,18 @@ def number_of(groups: Groups | None, group: str | int | None) -> int:
         return group or 0
     if not isinstance(group, str):
         raise ParameterError(f"a group must be a value such as 'ios', its number or None, got {group!r}")
-    return 0 if groups is None else groups.number(group)
+    return groups.number(group)
 
 
-def change_fault(before: Groups | None, after: Groups | None) -> str | None:
+def change_fault(before: Groups, after: Groups) -> str | None:
     """Return why a query cannot change its groups in this way, or None if it can.
 
     Reports in the log name their group by its position. So a version may only append values.
     """
-    if before is None or before == after:
+    if not before or before == after:
         return None
     listed = ", ".join(before.values)
-    if after is None:
+    if not after:
         return f"groups must stay; put back {{ {before.name} = [{listed}] }}"
     if after.name != before.name:
         return f"groups must keep the name {before.name}, got {after.name}"

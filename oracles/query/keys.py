@@ -70,9 +70,9 @@ class Settings:
     """Names of unknown strings that are always candidates, as coded."""
     search: int | None
     """Seconds of the shortest window in which names are searched. None unless strings are unknown."""
-    groups: Groups | None
-    weights: tuple[float, ...] | None
-    """Shares of the groups in the population, in the order of their values. None if they are unknown."""
+    groups: Groups
+    weights: tuple[float, ...]
+    """Shares of the groups in the population, in the order of their values. Empty if they are unknown."""
 
 
 def _until(draft: Draft) -> Any:

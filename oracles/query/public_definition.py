@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from oracles.query.definition import Query
-from oracles.query.groups import table_of
 
 
 def public_definition(query: Query) -> dict[str, Any]:
@@ -32,6 +31,6 @@ def public_definition(query: Query) -> dict[str, Any]:
         "table": query.table,
         "thresholds": query.thresholds,
         "edges": query.edges,
-        "groups": table_of(query.groups),
+        "groups": query.groups.table,
         "width": query.oracle.width,
     }

@@ -224,7 +224,7 @@ class Load(Writer):
 
     def _named(self, query, group):
         """Return a group as JSON names it, or a value that the query does not have, or None."""
-        if not group or query.groups is None:
+        if not group or not query.groups:
             return None
         return {query.groups.name: query.groups.label(group) if group < query.groups.count else "tv"}
 

@@ -13,6 +13,8 @@ from aggregator.errors import Guarantee
 from aggregator.merging.merger import Merger
 from aggregator.reading.audit.comparison import compare as comparison_of
 from aggregator.reading.audit.fold import Fold
+from aggregator.reading.audit.ranges import PublishedFinal, place_of
+from aggregator.records.span import Span
 from aggregator.tallies.group_cells import count_reports
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from hubbub.definitions.catalog import Definitions
@@ -182,6 +184,16 @@ def test_the_audit_compares_groups_from_a_time_on():
     assert equal_count >= 12, "three groups and their total, for at least three windows"
     last = max(key for key in records if b"|g:platform=ios" in key)
     assert compare(query, audit, records | {last: records[last][:-1]}, START + PANE * 2)[1] == [last]
+
+
+@pytest.mark.parametrize(("keys", "places"), [({}, [0, None, None]), ({"groups": {"os": ["ios"]}}, [None, 0, 1])])
+def test_a_final_of_an_unknown_group_has_no_place(keys, places):
+    query = make_query(domain=4, **keys)
+    finals = [
+        PublishedFinal(query.digest, Span(query.windows[0], 0, 10), group, None, flags=())
+        for group in (None, "(none)", "ios")
+    ]
+    assert [place_of(Versions.of(query), final) for final in finals] == places
 
 
 def test_the_audit_goes_on_at_the_first_window_with_values_behind_an_incomplete_one():

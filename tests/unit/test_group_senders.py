@@ -253,4 +253,4 @@ def test_queries_list_their_groups_and_a_client_has_them():
     later = orjson.loads(DEFINITIONS.listing(PANE + 10).text)["queries"]
     assert next(query for query in later if query["name"] == "grown")["groups"] == {"platform": ["ios", "android"]}
     assert pin_query(listing, "screens", 1.0, "gateway").groups == QUERY.groups
-    assert pin_query(listing, "plain", 1.0, "gateway").groups is None
+    assert pin_query(listing, "plain", 1.0, "gateway").groups == Groups()

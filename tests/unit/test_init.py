@@ -235,7 +235,7 @@ def test_each_kind_of_query_can_be_begun_without_a_question(tmp_path, kind, memb
     query = load_file(path).queries["q"]
     assert query.domain.kind == kind
     assert member is None or member in query.domain.values
-    assert (query.groups is not None) == bool(options)
+    assert bool(query.groups) == bool(options)
 
 
 @pytest.mark.parametrize(

@@ -55,9 +55,9 @@ def group(query: Query, value: str | None) -> str | None:
     """Return the requested group, or None for the total."""
     if value is None:
         return None
-    if query.groups is None:
+    labels = query.groups.labels
+    if not labels:
         raise missing(f"query {query.name} has no groups; leave `group` out", parameter="group")
-    labels = [query.groups.label(number) for number in range(query.groups.count)]
     if value not in labels:
         raise missing(f"there is no group {value!r}; the groups are {few(labels)}", parameter="group")
     return value
@@ -65,14 +65,14 @@ def group(query: Query, value: str | None) -> str | None:
 
 def groups(query: Query) -> Groups:
     """Return the groups of a query. Raise a Problem if it has none."""
-    if query.groups is None:
+    if not query.groups:
         raise bad(f"query {query.name} has no groups; add `groups` to the query file")
     return query.groups
 
 
 def group_name(query: Query, value: str | None) -> dict[str, str] | None:
     """Return a group as answers name it, or None for the total."""
-    return None if value is None or query.groups is None else {query.groups.name: value}
+    return {query.groups.name: value} if value in query.groups.labels else None
 
 
 def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:

@@ -14,6 +14,7 @@ from hubbub.http.schema import Attribute, Count, Digest
 from oracles.consistency import UNBIASED
 from oracles.numbers import LINEAR, LOG
 from oracles.query import Query
+from oracles.query.groups import weight_table
 from oracles.query.settings import ANSWERS, Window, quantile_name
 from oracles.query.strings import BYTES, TEXT
 
@@ -89,11 +90,10 @@ class GroupsRow:
 
     @classmethod
     def of(cls, query: Query) -> "GroupsRow | None":
-        if query.groups is None:
+        if not query.groups:
             return None
-        values = [*query.groups.values]
-        weights = None if query.weights is None else dict(zip(values, query.weights, strict=True))
-        return cls(name=query.groups.name, values=values, weights=weights)
+        weights = weight_table(query.groups, query.weights)
+        return cls(name=query.groups.name, values=list(query.groups.values), weights=weights)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

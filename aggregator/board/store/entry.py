@@ -139,7 +139,7 @@ def _check(record: Record, query: Query) -> None:
     if not matches:
         raise ReportError(f"query {query.name} has no attribute {record.attribute!r}")
     subject = matches[0]
-    if record.group is not None and (query.groups is None or not query.groups.has_label(record.group)):
+    if record.group is not None and record.group not in query.groups.labels:
         raise ReportError(f"query {query.name} has no group {record.group[:64]!r}")
 
     if subject.domain.discovery is not None:

@@ -148,7 +148,7 @@ def _is_certain(query: Query, part: Range, final: ClosedWindow, place: RecordPla
         return False
 
     attributes = len(query.domains)
-    if query.groups is None or place.group is not None:
+    if not query.groups or place.group is not None:
         return part.has(final.span, (place.group or 0) * attributes + place.attribute)
 
     counts = answer_counts(query, final.total)[place.attribute :: attributes]

@@ -151,12 +151,9 @@ def place_of(versions: Versions, final: PublishedFinal) -> int | None:
         return None
 
     groups = versions.at(final.span.end - versions.query.pane).query.groups
-    known_groups = (NO_GROUP,) if groups is None else (NO_GROUP, *groups.values)
-    if (final.group in known_groups) != (groups is not None):
+    if final.group not in (groups.labels or (None,)):
         return None
-
-    group = 0 if groups is None else groups.number(final.group or NO_GROUP)
-    return group * len(names) + names.index(final.attribute)
+    return groups.number(final.group or NO_GROUP) * len(names) + names.index(final.attribute)
 
 
 def _gaps(finals: Sequence[PublishedFinal]) -> list[Stretch]:

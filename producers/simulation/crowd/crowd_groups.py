@@ -53,7 +53,7 @@ def read_groups(text: str, specs: Sequence[str], group_specs: Sequence[str], que
     `specs` are the distributions for all groups, and `group_specs` those of single ones, each after the value and "=".
     """
     groups = query.groups
-    if groups is None:
+    if not groups:
         raise ParameterError(f"query {query.name!r} has no groups")
 
     shares: dict[int, float] = {}
