@@ -1,7 +1,7 @@
 """The command `hubbub check`, which validates a query file and prints promises, errors and costs."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from aggregator.plan import check_text, visibility
 from aggregator.plan.fleet import Assumptions
@@ -9,6 +9,7 @@ from aggregator.plan.visibility import sum_of_charges
 from aggregator.process.state_limit import StateLimit, add_max_state
 from hubbub.command.options import add_kafka, add_queries, parser_of, whole
 from hubbub.command.report import Report, add_format
+from hubbub.command.retirement import add_retire, retired
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
 from hubbub.definitions.key_formats import early_keys
@@ -64,8 +65,8 @@ def _check(report: Report, options: argparse.Namespace) -> int:
     reasons: list[str] = []
     if options.topic:
         definitions = _definitions(options)
-        _add(report, "topic", [*compare(file, definitions, DEVICE_EPSILON)])
-        reasons = start_refusals(file, definitions)
+        _add(report, "topic", [*compare(file, definitions, DEVICE_EPSILON, options.retire)])
+        reasons = start_refusals(file, definitions, options.retire)
 
     faults = StateLimit(options.partitions, options.max_state).faults(queries)
     faults += [fault for query in queries if (fault := visibility.group_refusal(query))]
@@ -96,9 +97,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
     parser.add_argument("--topic", action="store_true", help=purpose)
     add_kafka(parser, embedded=True)
+    add_retire(parser)
     add_format(parser)
 
     options = parser.parse_args(arguments)
+    options.retire = retired(options)
     options.file = options.file or options.queries
     # The parsed options do not tell a given --kafka from its default.
     options.topic |= any(argument.startswith("--kafka") for argument in arguments)
@@ -135,18 +138,18 @@ def _definitions(options: argparse.Namespace) -> Definitions:
     return asyncio.run(definitions())
 
 
-def start_refusals(file: File, definitions: Definitions) -> list[str]:
-    """Return why a worker would not start with this file, or could not read a definition."""
+def start_refusals(file: File, definitions: Definitions, retire: Collection[str] = ()) -> list[str]:
+    """Return why a worker with this file and these names for `--retire` would not start, or could not read a record."""
     if definitions.formats.excess:
         return [definitions.formats.excess]
 
-    update = changes(file, definitions, (), "")
+    update = changes(file, definitions, retire, "")
     reasons = [*early_keys(file.queries.values(), definitions.formats)]
     reasons += [f"record {record.key!r} of the topic queries: {record.fault}" for record in definitions.unreadable]
     if update.missing:
         reasons.append(
             f"a worker would not start, because the file lacks active queries: {few(update.missing)}. Add them, or "
-            "retire them with `hubbub worker --retire`"
+            "retire them with `--retire` of worker and check"
         )
     if update.edition_lines:
         names = few([*update.edition_lines])
@@ -180,19 +183,24 @@ def savings(file: File, newer: File) -> Iterator[str]:
         yield 'docs/operating.md, "Change the edition of a file", has the steps.'
 
 
-def compare(file: File, definitions: Definitions, default: float) -> Iterator[str]:
+def compare(file: File, definitions: Definitions, default: float, retire: Collection[str] = ()) -> Iterator[str]:
     """Yield the differences between a file and the active queries, and who would fall silent.
 
-    `default` is the epsilon that a device allows for all queries.
+    `default` is the epsilon that a device allows for all queries. `retire` has the names of the option `--retire`.
     """
-    update = changes(file, definitions, (), "")
+    update = changes(file, definitions, retire, "")
     if update.behind:
         yield "The topic has a later revision of the file. Workers ignore this file."
         return
 
     active = definitions.active
+    restarts = set(retire) - set(update.ignored)
     for name in update.missing:
         yield f"{name}: is active, but the file lacks it. A starting worker exits with code 2."
+    for name in update.ignored:
+        yield f"{name}: is not active, or the file still has it, so --retire has no effect."
+    for name in sorted(active.keys() & set(retire) - file.queries.keys()):
+        yield f"{name}: is active, and ends because --retire names it."
     for name, lines in update.edition_lines.items():
         yield f"{name}: only the edition changes its digest. A starting worker exits with code 2. To keep it: {lines}."
 
@@ -206,7 +214,7 @@ def compare(file: File, definitions: Definitions, default: float) -> Iterator[st
             more += query.record_charge * query.charges
         elif query.digest == predecessor.digest:
             yield f"{name}: keeps its digest {predecessor.digest.hex()}."
-        elif with_active_settings(query, predecessor) is not query and name not in update.edition_lines:
+        elif with_active_settings(query, predecessor) is not query and name not in {*update.edition_lines, *restarts}:
             yield (
                 f"{name}: keeps its digest {predecessor.digest.hex()}, because workers keep the active settings. Add "
                 f"these lines to the clients' copy of the file: {lines_that_keep(predecessor)}."

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import os
 import sys
 from contextlib import AsyncExitStack
 
@@ -30,6 +29,7 @@ from hubbub.command.options import (
     size,
     size_text,
 )
+from hubbub.command.retirement import add_retire, retired
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.http.health import serving_alone
@@ -92,10 +92,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         metavar="S",
     )
 
-    names = (os.environ.get("HUBBUB_RETIRE") or "").split(",")
-    retire_help = "query to retire, which the file does not have any more; may be repeated (HUBBUB_RETIRE=a,b)"
-    parser.add_argument("--retire", action="append", metavar="NAME", help=retire_help)
-
+    add_retire(parser)
     add_option(
         parser,
         "HUBBUB_INSTANCE",
@@ -109,8 +106,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_flag(parser, "HUBBUB_LEAVE", "--leave", leaving)
     logs.add_options(parser)
     options = parser.parse_args(arguments)
-    # An empty HUBBUB_RETIRE is a list of one empty name.
-    options.retire = {name.strip() for name in options.retire or names} - {""}
+    options.retire = retired(options)
 
     if options.instance and options.embedded:
         parser.error("--instance needs Apache Kafka, not the embedded broker: remove it (or HUBBUB_INSTANCE)")

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from aggregator.plan import check
+from aggregator.worker import command
 from hubbub.command.report import Report
 from hubbub.definitions import formats
 from hubbub.definitions.catalog import TopicRecord, changes, read
@@ -62,6 +63,35 @@ def test_a_file_whose_edition_changes_a_digest_is_refused():
     assert active.queries["page"].digest != newer.queries["page"].digest
     [reason] = check.start_refusals(newer, topic(active))
     assert "only the edition changes the digests of page" in reason
+
+
+def test_a_file_may_lack_the_queries_that_retire_names():
+    definitions = topic(file(page=PAGE, other=PAGE, third=PAGE))
+    assert check.start_refusals(file(page=PAGE), definitions, {"other", "third"}) == []
+    [reason] = check.start_refusals(file(page=PAGE), definitions, {"other"})
+    assert "lacks active queries: third" in reason
+    lines = [*check.compare(file(page=PAGE), definitions, 10.0, {"other", "third", "page"})]
+    assert [line for line in lines if "--retire" in line] == [
+        "page: is not active, or the file still has it, so --retire has no effect.",
+        "other: is active, and ends because --retire names it.",
+        "third: is active, and ends because --retire names it.",
+    ]
+
+
+def test_retire_starts_a_query_again_whose_digest_only_the_edition_changes():
+    open_table = make_table(domain=1024)
+    active, newer = (File(make_queries({"page": open_table}, edition=edition), edition=edition) for edition in (1, 2))
+    assert check.start_refusals(newer, topic(active), {"page"}) == []
+    [line, *_] = check.compare(newer, topic(active), 10.0, {"page"})
+    assert line.startswith("page: its digest would change")
+
+
+def test_check_reads_retire_like_a_worker(monkeypatch):
+    monkeypatch.setenv("HUBBUB_RETIRE", "a, b")
+    for options in (check._options([]), command._options([])):
+        assert options.retire == {"a", "b"}
+    for options in (check._options(["--retire", "c"]), command._options(["--retire", "c"])):
+        assert options.retire == {"c"}
 
 
 def report_of(capsys, *arguments):
