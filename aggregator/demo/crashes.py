@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from aggregator.demo.forecast import Promise, final_step
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.kinds.names import names_of
 from oracles.query import Query
@@ -20,10 +21,14 @@ LATENESS = 2
 """The lateness of clients whose clocks are right, in seconds."""
 FIRST_END = 75
 """Seconds from the start to the end of the first pane."""
-RATE: int | None = 5_000
-"""Maximum answers a second to a query of unknown strings. One core simulates about 40,000."""
+PART: float | None = 0.1
+"""Answers a second to a query of unknown strings, as a part of those to all others. One core simulates about 40,000."""
+FEWEST = 1_200
+"""Answers a second with which the first pane proves the name of a new crash."""
 CRASHES = {"null tile in map view": 20, "bad magic in cache": 180}
 """The new crashes, each with the seconds from the start until it appears."""
+EVENT = 120
+"""Maximum number of characters of an event."""
 RISES = 5
 """Seconds of the rise of a new crash."""
 SHARE = 0.1
@@ -80,6 +85,20 @@ def events(query: Query, delay: int) -> Iterator[str]:
             f"search: the first pane of {query.name} ends {FIRST_END} s from now, because the clocks of its clients "
             f"are {delay} s behind"
         )
+
+
+def promises(query: Query, delay: int) -> Iterator[Promise]:
+    """Yield the new crashes, each with the first search that can find it.
+
+    Without a delay of the clocks, the clock of the day decides when a pane ends, so nothing is promised.
+    """
+    if not delay:
+        return
+    step = final_step(query)
+    for name, begins in CRASHES.items():
+        panes = max(0, math.ceil((begins + RISES - FIRST_END) / step))
+        due = FIRST_END + panes * step + LATENESS
+        yield Promise(query.name, name, f"the name of the crash {json.dumps(name)}", due, step)
 
 
 def discoveries(

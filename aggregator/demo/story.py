@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aggregator.demo import crashes, surge
+from aggregator.demo.forecast import Promise
 from oracles.query import Query
 from oracles.query.domain import NAMES
 
@@ -14,10 +15,14 @@ QUERIES = Path(__file__).with_name("demo.toml")
 class Crowd(Protocol):
     """The crowd of a kind of answer."""
 
-    RATE: int | None
-    """Maximum answers a second, or None if the crowd takes its part of the demo's answers."""
+    PART: float | None
+    """The answers a second, as a part of the demo's, or None if the crowd takes its part of these answers."""
+    FEWEST: int
+    """The answers a second with which the crowd can still show what it promises."""
 
     def events(self, query: Query, delay: int, /) -> Iterable[str]: ...
+
+    def promises(self, query: Query, delay: int, /) -> Iterable[Promise]: ...
 
     def options(self, query: Query, folder: Path, /) -> list[str]: ...
 
@@ -40,13 +45,24 @@ def query_text(delay: int) -> str:
 def rates(queries: Iterable[Query], total: int) -> dict[str, int]:
     """Return the answers a second to each query. Queries without unknown strings share `total`."""
     crowds = {query.name: _crowd(query) for query in queries}
-    rate = max(1, total // max(1, sum(crowd.RATE is None for crowd in crowds.values())))
-    return {name: min(rate, crowd.RATE or rate) for name, crowd in crowds.items()}
+    rate = max(1, total // max(1, sum(crowd.PART is None for crowd in crowds.values())))
+    return {
+        name: rate if crowd.PART is None else min(rate, max(crowd.FEWEST, int(crowd.PART * total)))
+        for name, crowd in crowds.items()
+    }
 
 
 def events(query: Query, delay: int) -> Iterable[str]:
     """Return what happens in the demo, in words."""
     return _crowd(query).events(query, delay)
+
+
+def promises(queries: Iterable[Query], delay: int) -> list[Promise]:
+    """Return what the demo will show of these queries."""
+    found: list[Promise] = []
+    for query in queries:
+        found += _crowd(query).promises(query, delay)
+    return found
 
 
 def values(query: Query, folder: Path) -> list[str]:

@@ -2,14 +2,17 @@
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
+from aggregator.demo.forecast import Promise, final_step
 from oracles.numbers import LOG
 from oracles.query import Query
 from oracles.query.domain import OTHER
 
-RATE: int | None = None
-"""The crowd takes its part of the answers of a demo."""
+PART: float | None = None
+"""The crowd shares the answers of a demo with the others of its kind."""
+FEWEST = 1
 BEGINS = 60
 """Seconds from the start to the surge."""
 RISES = 5
@@ -24,6 +27,8 @@ WIDTH = 0.092
 """Standard deviation of numbers, as a part of their scale."""
 FACTOR = 4.0
 """The factor by which their numbers grow."""
+NUMBER = "p95"
+"""The quantile that grows with them."""
 EXPONENTS = (1.1, 0.7, 1.5)
 """How uneven the values of the groups are, in turn. The first values are the most common."""
 GROUP_DISTANCE = 0.04
@@ -69,8 +74,20 @@ def events(query: Query, delay: int = 0) -> list[str]:
     """Return what happens in the demo, in words."""
     del delay
     has_numbers = query.domains[0].scale is not None
-    what = "p95" if has_numbers else surge_value(query)
+    what = NUMBER if has_numbers else surge_value(query)
     return [f"{'regression' if has_numbers else 'surge'}: {what} of {query.name}, {BEGINS} s from now"]
+
+
+def promises(query: Query, delay: int = 0) -> Iterator[Promise]:
+    """Yield the change that an alert will tell."""
+    del delay
+    name = surge_value(query)
+    text = f"the surge of {name}"
+    if query.domains[0].scale is not None:
+        name = NUMBER
+        text = f"the growth of {name} of {query.name}"
+    step = final_step(query)
+    yield Promise(query.name, name, text, BEGINS + RISES + step + query.lateness, step)
 
 
 def surge_value(query: Query) -> str:

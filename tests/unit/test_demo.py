@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from aggregator.demo import command as demo
-from aggregator.demo import crashes, story, surge
+from aggregator.demo import crashes, pace, story, surge
+from aggregator.demo.forecast import Promise, Punctuality
 from aggregator.demo.keeper import temporary_file
 from aggregator.errors import ChildEnded
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.decoder import decode
 from aggregator.records.maps_record import is_maps
+from aggregator.records.needed_people import needed_people
 from oracles.query import load
 from oracles.query.settings import Place
 from producers.simulation.crowd.crowd_groups import read_groups
@@ -55,7 +57,7 @@ class LateBoard:
 
 @pytest.mark.parametrize("ends", [False, True])
 def test_the_page_of_a_demo_takes_another_port_if_its_own_is_taken_meanwhile(ends, monkeypatch, capsys):
-    options = argparse.Namespace(device=False, no_browser=True)
+    options = argparse.Namespace(device=False, no_browser=True, pace=pace.MachinePace(1, 1.0, 50_000))
     board = LateBoard(ends=ends)
     looks = iter([True, ends])
     the_demo = demo.Demo(None, options, {})
@@ -165,8 +167,95 @@ def test_the_clients_know_none_of_the_new_crashes(table, tmp_path):
 
 def test_queries_of_unknown_strings_have_a_rate_of_their_own():
     queries = [*load(story.QUERIES).values(), demo_crashes(START)]
-    assert story.rates(queries, 50_000) == {"homepage": 25_000, "load_time": 25_000, "crashes": crashes.RATE}
+    assert story.rates(queries, 50_000) == {"homepage": 25_000, "load_time": 25_000, "crashes": 5_000}
     assert story.rates(queries[2:], 100) == {"crashes": 100}
+
+
+def test_a_slow_machine_gets_a_rate_that_it_can_follow():
+    assert pace.choose(1.0) == pace.RATES[0]
+    assert [pace.choose(pace.need(rate)) for rate in pace.RATES] == list(pace.RATES)
+    assert pace.choose(0.0) == pace.RATES[-1]
+    assert "so the crowd sends 10,000 answers a second, and not 50,000" in str(pace.MachinePace(1, 0.5, 10_000))
+    assert "about 0.1 cores are free, too little even for 2,500 answers a second" in str(
+        pace.MachinePace(1, 0.1, 2_500)
+    )
+
+
+def test_the_machine_is_measured(monkeypatch):
+    monkeypatch.setattr(pace, "SECONDS", 0.05)
+    measured = pace.measure()
+    assert measured.cores >= 1
+    assert measured.capacity > 0.0
+    assert measured.rate == pace.choose(measured.capacity)
+
+
+@pytest.mark.parametrize("total", pace.RATES)
+def test_each_rate_shows_what_the_demo_promises(total):
+    queries = [*load(story.QUERIES).values(), demo_crashes(START)]
+    rates = story.rates(queries, total)
+    for query in queries:
+        # A new crash has appeared for most of its first pane only, and the other changes for a whole window.
+        names = query.strings is not None
+        seconds = crashes.FIRST_END if names else max(window.size for window in query.windows)
+        first = min(crashes.CRASHES.values()) if names else 0
+        share = surge.SHARE * (seconds - first - crashes.RISES) / seconds
+        needed = needed_people(query, 0) * (surge.SHARE / share) ** 2
+        assert rates[query.name] * (seconds - crashes.RISES) >= needed
+
+
+def late_demo():
+    """Return a demo of pages and crashes that began at START, with its promises."""
+    delay = crashes.clock_delay(START)
+    queries = [load(story.QUERIES)["homepage"], demo_crashes(START)]
+    return queries, Punctuality(queries, story.promises(queries, delay), START)
+
+
+def windows_until(query, due):
+    """Return the ends of the windows that are due from 12 s after the start on."""
+    first = math.ceil((START + 12 - query.lateness) / query.pane) * query.pane
+    return range(first, int(START + due - query.lateness), query.pane)
+
+
+def test_a_demo_on_time_says_nothing():
+    (pages, names), punctuality = late_demo()
+    for second in range(1, 120):
+        for query in (pages, names):
+            for end in windows_until(query, second - 2):
+                punctuality.take_final(query.name, end)
+        assert list(punctuality.lines(second)) == []
+
+
+def test_a_late_demo_says_so_moves_its_promises_and_recovers():
+    (pages, names), punctuality = late_demo()
+    said = []
+    for second in range(1, 121):
+        # Time goes on at half its speed in the results.
+        for end in windows_until(pages, second / 2):
+            punctuality.take_final(pages.name, end)
+        said += punctuality.lines(second)
+    text = "\n".join(said)
+    assert "late: results come" in said[0]
+    assert 'late: the name of the crash "null tile in map view" appears in about 2 minutes' in text
+    assert "late: the surge of page-42 appears in about" in text
+    assert len(said) < 30
+
+    for query in (pages, names):
+        for end in windows_until(query, 121):
+            punctuality.take_final(query.name, end)
+    assert list(punctuality.lines(121)) == ["on time again: the results keep up with the crowd"]
+    assert list(punctuality.lines(122)) == []
+
+
+def test_a_kept_promise_is_not_moved_and_one_that_a_final_broke_waits_for_the_next():
+    query = load(story.QUERIES)["homepage"]
+    promises = [Promise(query.name, name, f"the rise of {name}", 60.0, 300) for name in ("a", "b")]
+    punctuality = Punctuality([query], promises, START)
+    punctuality.fulfil(query.name, "a")
+    punctuality.take_final(query.name, int(START) + 58)
+    said = " ".join(punctuality.lines(200.0))
+    assert "the rise of a" not in said
+    minutes = int(re.search(r"the rise of b appears in about (\d+) minutes", said)[1])
+    assert minutes > 4
 
 
 def test_the_terminal_names_each_crash_that_the_query_file_does_not_list_once():
