@@ -9,19 +9,18 @@ import threading
 import time
 import webbrowser
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 
-from aggregator.demo import crashes, story
+from aggregator.demo import crashes, pace, story
 from aggregator.demo.broker import EmbeddedBroker, free_port, is_free
 from aggregator.demo.child import Child
 from aggregator.demo.device import static_page
 from aggregator.demo.keeper import temporary_file
+from aggregator.demo.screen import DemoScreen
 from aggregator.errors import ChildEnded
-from aggregator.reading.tail.command import Lines, follow, output, take
 from aggregator.reading.tail.notation import plain
-from aggregator.reading.tail.overview import Overview
 from aggregator.topics.command import ensure
 from hubbub.command import early_sigterm
 from hubbub.command.exit import exit_process
@@ -33,13 +32,9 @@ from oracles.query import Query, load
 DEVICE_QUERIES = static_page.QUERIES
 DEMO_PREFIX = "hubbub-demo."
 PARTITIONS = 4
-RATE = 50_000
-"""Answers a second, of all queries with listed values and numbers together."""
 DEVICE_RATE = 30
 """Answers a second beside the page of a device. Among more, nobody would see his own answer."""
 PAGE = 8803
-EVENT = 120
-"""Maximum number of characters of an event."""
 
 HELP = f"""\
 Start everything on this machine: a broker in memory, the topics, a worker, a board with its page, and
@@ -48,6 +43,9 @@ shares of the crowd, and how long their pages take to load. After a minute one v
 an alert, and one page load in ten takes four times as long. The app of some clients crashes in a way that
 nobody has listed. A search finds the name of this crash 75 seconds after the start. Ctrl-C ends the demo
 and removes everything.
+
+Before the start the demo measures for a second what the free cores can do, and prints how large a crowd it
+keeps up with. If results are late all the same, it says so, and for when it expects what it has announced.
 
 example:
   $ hubbub demo
@@ -101,6 +99,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def _demonstrate(options: argparse.Namespace) -> None:
+    # Before anything else of the demo runs, and before a pane is planned, since it takes a second.
+    options.pace = None if options.device else pace.measure()
     # The topics of a real Kafka remain, and the definitions in them should not change.
     options.delay = 0 if options.queries or options.kafka else crashes.clock_delay(time.time())
     text = story.query_text(options.delay)
@@ -165,18 +165,19 @@ class Demo:
         self._options = options
         self._queries = queries
         self._device = static_page.device_query(queries) if options.device else None
-        self._rates = dict.fromkeys(queries, DEVICE_RATE) if self._device else story.rates(queries.values(), RATE)
+        self._rates = dict.fromkeys(queries, DEVICE_RATE)
+        if self._device is None:
+            self._rates = story.rates(queries.values(), options.pace.rate)
         self._children: list[Child] = []
         self._board = ""
-        self._discoveries: set[tuple[str, str]] = set()
-        """Queries and names that the terminal has shown as found."""
 
     async def run(self) -> None:
         """Run until cancelled, or until a process ends and cannot start again."""
         await ensure(self._kafka, PARTITIONS)
         self._introduce()
 
-        start = time.monotonic()
+        promises = [] if self._device else story.promises(self._queries.values(), self._options.delay)
+        screen = DemoScreen(self._queries, promises, _print)
         counting = [self._worker(), *map(self._crowd, self._queries.values())]
 
         # Counting starts before the page, which takes seconds and needs records to show.
@@ -187,8 +188,10 @@ class Demo:
                 board = await self._page()
                 if board is not None:
                     tasks.create_task(board.supervise())
+                if self._device is None:
+                    tasks.create_task(screen.watch_time())
                 async with self._device_page(tasks):
-                    await self._show(start, page=board is not None)
+                    await screen.follow(self._kafka, page=board is not None)
         except BaseExceptionGroup as group:
             # The exit code of the demo is that of the first process that ended.
             raise group.exceptions[0] from None
@@ -201,12 +204,14 @@ class Demo:
     def _introduce(self) -> None:
         kafka = self._kafka
         _print(f"Kafka: {kafka.servers}, {'in memory' if kafka.embedded else f'topics {kafka.prefix}*, which remain'}")
+        if self._options.pace is not None:
+            _print(str(self._options.pace))
         for query in self._queries.values():
             promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
             _print(f"crowd: {self._rates[query.name]:,} answers per second to {query.name}; {promise}")
             if self._device is None:
                 for event in story.events(query, self._options.delay):
-                    _print(plain(event, EVENT))
+                    _print(plain(event, crashes.EVENT))
 
     def _child(self, name: str) -> Child:
         environment = {
@@ -281,21 +286,6 @@ class Demo:
         if not self._options.no_browser and _has_display():
             # Opening may take as long as the browser runs.
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-
-    async def _show(self, start: float, *, page: bool) -> None:
-        """Print alerts and, without a page, estimates."""
-        overview = Overview()
-        shows_estimates = False
-        with nullcontext(Lines()) if page else output() as screen:
-            async with aclosing(follow(self._kafka, 0)) as stream:
-                async for news in stream:
-                    summaries, notices = take(overview, news)
-                    if summaries and not shows_estimates:
-                        _print(f"first estimates: {time.monotonic() - start:.1f} s after the start")
-                        shows_estimates = True
-                    screen.show(overview, [] if page else summaries, notices)
-                    for line in crashes.discoveries(self._queries, summaries, self._discoveries):
-                        _print(line)
 
 
 def _print(text: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.slowness import patience
 
 WAIT = 90
+DEMO = sys.executable, "-m", "hubbub", "demo"
 
 
 def processes(folder):
@@ -94,7 +95,7 @@ class Running:
 
 
 @contextmanager
-def running(folder, *options, command=(sys.executable, "-m", "hubbub", "demo"), wait=WAIT):
+def running(folder, *options, command=DEMO, wait=WAIT):
     run = Running(folder, (*command, "--no-browser", *options), wait)
     try:
         yield run
