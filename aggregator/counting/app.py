@@ -3,8 +3,6 @@
 import asyncio
 import functools
 import logging
-import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +23,7 @@ from aggregator.topics.identity import check_ends, check_ids, check_settings, id
 from aggregator.topics.layout import TIMESTAMP
 from aggregator.topics.sizes import Sizes
 from aggregator.topics.upgrade_gate import UpgradeGate
+from hubbub import outside
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -78,7 +77,7 @@ class CountingApp:
         reports = app.topic(self.topic, key_serializer="raw", value_serializer="raw", partitions=self.partitions)
         self.table = ChangelogTable(app, self.kafka, self.partitions, self.outbox, self._on_recovery)
         self._recovery = Recovery(self.kafka)
-        self._assigned_at = time.monotonic()
+        self._assigned_at = outside.monotonic()
         app.on_partitions_assigned.connect(self._note_assignment)
         app.resume_offsets = self._resume_offsets
         self.follower.on_change.append(self._define)
@@ -117,7 +116,7 @@ class CountingApp:
         return generation + self._recovery.records_read + self.gate.looks
 
     async def _note_assignment(self, *_: Any, **__: Any) -> None:
-        self._assigned_at = time.monotonic()
+        self._assigned_at = outside.monotonic()
 
     def _define(self, catalog: Definitions) -> None:
         """Count by these definitions from now on. New versions apply to later panes only."""
@@ -180,7 +179,7 @@ class CountingApp:
             raise ChangelogUnreadable(error.key, error.fault, self._recovery.place(error.key)) from None
 
         # A new name each time, because a frozen worker deletes the records of all writers that it knows.
-        writer = secrets.token_hex(8)
+        writer = outside.random_hex(8)
 
         self.sources = dict(old_sources)
         self.arrivals = {partition: self.arrivals[partition] for partition in old_sources}
@@ -194,7 +193,7 @@ class CountingApp:
             source.topic_ids = topic_ids
 
         self.generation = self.app.consumer_generation_id
-        self.metrics.recovery.observe(time.monotonic() - self._assigned_at)
+        self.metrics.recovery.observe(outside.monotonic() - self._assigned_at)
         offsets = {partition: source.next_offset for partition, source in self.sources.items()}
         log.info("recovered", extra={"generation": self.generation, "offsets": offsets, "kept": sorted(old_sources)})
         self.on_assignment(partitions)
@@ -243,7 +242,7 @@ class CountingApp:
     def _newest_time(self, run: Any) -> int:
         """Return the log time of the newest record in ms. Without log times it is the present."""
         if not self.kafka.dialect.log_has_time:
-            return time.time_ns() // 1_000_000
+            return outside.wall_ms()
         return int(run.newest)
 
     def _take(self, source: SourcePartition, run: Any, event: Any) -> None:
@@ -259,7 +258,7 @@ class CountingApp:
 
         outcome = source.take(run.records)
         self.events[partition] = event
-        self.arrivals[partition] = time.monotonic()
+        self.arrivals[partition] = outside.monotonic()
         self.metrics.count(outcome.frames, outcome.reports, outcome.implausible, outcome.rejects)
         self.metrics.count_rejected_frames(outcome.rejected_frames)
         if source.closing:
@@ -273,7 +272,7 @@ class CountingApp:
         """
         partition = source.partition
         start = source.next_offset
-        clock_time = time.monotonic()
+        clock_time = outside.monotonic()
         gap = self._gaps.get(partition)
         if gap is None or not gap.answers(start, clock_time):
             try:

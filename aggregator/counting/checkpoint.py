@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from aggregator.counting.partition import SourcePartition
 from aggregator.process.metrics import Metrics
 from aggregator.tallies.keys import PartitionKey, Write, home
 from aggregator.tallies.progress import Progress, encode
+from hubbub import outside
 from hubbub.command.exit import Ending
 from hubbub.kafka.outbox import Ack, Outbox, OutboxRecord, log_failures
 from hubbub.kafka.settings import REJECTS, SNAPSHOTS
@@ -61,7 +61,7 @@ class Checkpoints:
         """Write checkpoints until cancelled."""
         try:
             while True:
-                timeout = max(0.0, self._whole_at - time.monotonic())
+                timeout = max(0.0, self._whole_at - outside.monotonic())
                 with suppress(TimeoutError):
                     async with asyncio.timeout(timeout):
                         await self._wake.wait()
@@ -79,7 +79,7 @@ class Checkpoints:
 
     async def _round(self) -> None:
         """Write what is due. Closed panes are always due."""
-        start = time.monotonic()
+        start = outside.monotonic()
         is_whole = start >= self._whole_at
         async with self._turn:
             await self._once(whole=is_whole)
@@ -92,7 +92,7 @@ class Checkpoints:
         counting = self.counting
         if not counting.current:
             return
-        start = time.monotonic()
+        start = outside.monotonic()
         generation = counting.generation
 
         refresh = whole and start - self._refresh_at > REFRESH
@@ -122,7 +122,7 @@ class Checkpoints:
         if refresh:
             self._refresh_at = start
         if plans:
-            self.metrics.checkpoint.observe(time.monotonic() - start)
+            self.metrics.checkpoint.observe(outside.monotonic() - start)
 
     async def _send(self, phases: Mapping[SourcePartition, WritePhase], *, urgent: bool) -> list[Ack]:
         """Send one phase of all sources, and return the acknowledgements."""

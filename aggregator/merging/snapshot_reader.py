@@ -1,7 +1,6 @@
 """The reader of the topic `snapshots`. It fills the snapshot partitions of this worker."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from aggregator.merging.pane_queue import FileStore
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_records import StateCheck
 from aggregator.process.metrics import Metrics
+from hubbub import outside
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.clients import consumer, stop
 from hubbub.kafka.settings import LARGEST, SNAPSHOTS, Kafka
@@ -122,12 +122,12 @@ class SnapshotReader:
 
     async def _load(self, snapshots: SnapshotPartition) -> None:
         """Load the partition in slices, so that the event loop can turn."""
-        deadline = time.monotonic() + SLICE
+        deadline = outside.monotonic() + SLICE
         for _ in snapshots.load_in_slices():
-            if time.monotonic() > deadline:
+            if outside.monotonic() > deadline:
                 self.on_slice()
                 await asyncio.sleep(0)
-                deadline = time.monotonic() + SLICE
+                deadline = outside.monotonic() + SLICE
 
     def _at(self, partition: int) -> TopicPartition:
         return TopicPartition(self.kafka.topic(SNAPSHOTS), partition)

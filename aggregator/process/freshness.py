@@ -1,11 +1,12 @@
 """The metrics of freshness: the age of each query's newest final, and how late its oldest unpublished window is."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from hubbub import outside
 
 
 class NewestFinal(NamedTuple):
@@ -29,7 +30,7 @@ class Freshness(Collector):
         ages = GaugeMetricFamily("hubbub_newest_final_age_seconds", text, labels=["query"])
         text = "Largest age in seconds of the newest final that the query's windows allow"
         expected_ages = GaugeMetricFamily("hubbub_expected_final_age_seconds", text, labels=["query"])
-        present = time.time()
+        present = outside.wall()
         for final in self._newest():
             # A clock behind that of the brokers would give a negative age.
             ages.add_metric([final.query], 0.0 if final.end is None else max(0.0, present - final.end))
@@ -51,7 +52,7 @@ class Unpublished(Collector):
             "Seconds by which the oldest window with reports is past its lateness without an acknowledged final; else 0"
         )
         ages = GaugeMetricFamily("hubbub_unpublished_age_seconds", text, labels=["query"])
-        present = time.time()
+        present = outside.wall()
         for query, due in self._due().items() if self._is_known() else ():
             ages.add_metric([query], 0.0 if due is None else max(0.0, present - due))
         yield ages

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-import time
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain
@@ -15,6 +14,7 @@ from aggregator.records.findings import AnyFindings, Findings
 from aggregator.records.span import Span
 from aggregator.records.subject import PARTIAL_GROUPS
 from aggregator.records.truth import Truth
+from hubbub import outside
 from hubbub.kafka.log_reader import Batches, open_log
 from hubbub.kafka.settings import LARGEST, TRUTH, Kafka
 from hubbub.true_counts import decode
@@ -95,7 +95,7 @@ class Accuracy:
     def enqueue(self, query: Query, span: Span, findings: tuple[AnyFindings, ...]) -> None:
         """Measure a final later, when its true counts had time to come."""
         if self.measures(query, span):
-            self._waiting.append((time.monotonic() + WAIT, query, span, findings))
+            self._waiting.append((outside.monotonic() + WAIT, query, span, findings))
 
     async def run(self) -> None:
         """Read and measure until this task is cancelled. An error ends the measurement, but not the worker."""
@@ -111,11 +111,11 @@ class Accuracy:
 
     def _take(self, batches: Batches) -> None:
         for record in chain(*batches.values()):
-            self.truth.put(record.value, time.time())
+            self.truth.put(record.value, outside.wall())
         self.metrics.unread.labels(TRUTH).inc(self.truth.unreadable)
         self.truth.unreadable = 0
 
-        while self._waiting and self._waiting[0][0] <= time.monotonic():
+        while self._waiting and self._waiting[0][0] <= outside.monotonic():
             _, query, span, findings = self._waiting.popleft()
             self.measure(query, span, findings)
 

@@ -1,12 +1,12 @@
 """The tasks of a worker's queries. A query has one at a time, and waits for no other query."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.merging.query_state import QueryState
+from hubbub import outside
 
 
 @dataclass
@@ -25,7 +25,7 @@ class QueryTasks:
     @property
     def longest(self) -> float:
         """Seconds since the oldest open task began."""
-        moment = time.monotonic()
+        moment = outside.monotonic()
         return moment - min(self._starts.values(), default=moment)
 
     def start(self, state: QueryState, work: Coroutine[Any, Any, None]) -> None:
@@ -39,7 +39,7 @@ class QueryTasks:
             if error is not None:
                 self.on_error(error)
 
-        self._starts[state] = time.monotonic()
+        self._starts[state] = outside.monotonic()
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(end)

@@ -5,7 +5,6 @@ the broker has acknowledged its records and states, so a partition without a lea
 """
 
 import asyncio
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +25,7 @@ from aggregator.publishing.query_tasks import QueryTasks
 from aggregator.publishing.status_writer import StatusWriter
 from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys
+from hubbub import outside
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -190,7 +190,7 @@ class PublishingService:
         return [] if self._must_assign else states
 
     def _partitions_to_look_at(self, new: set[int]) -> list[int]:
-        moment = time.monotonic()
+        moment = outside.monotonic()
         if moment >= self._next_look:
             self._next_look = moment + LOOK_AT_ALL
             return list(self.reader.partitions)
@@ -204,7 +204,7 @@ class PublishingService:
 
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
-        moment = time.monotonic()
+        moment = outside.monotonic()
         small: list[QueryState] = []
         large: list[QueryState] = []
         for state in states:
@@ -231,7 +231,7 @@ class PublishingService:
             tasks.append(task)
             self.tasks.start(batch.state, self._publish(batch.state, task))
 
-        moment = time.monotonic()
+        moment = outside.monotonic()
         is_prompt = moment - min(self._due_since.values(), default=moment) <= PROMPT
         for state in states:
             if state in self._due_since and not state.backlog:
@@ -269,7 +269,7 @@ class PublishingService:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
         for end in state.settle():
-            self.metrics.close_to_record.observe(max(0.0, time.time() - state.versions.due(end)))
+            self.metrics.close_to_record.observe(max(0.0, outside.wall() - state.versions.due(end)))
         if state.has_due_finals:
             return
 

@@ -1,7 +1,6 @@
 """The writer of a worker's status records. It writes only what has changed."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ from aggregator.publishing.status_log import StatusLog
 from aggregator.records import status as query_status
 from aggregator.records.status import QueryStatus
 from aggregator.tallies import keys
+from hubbub import outside
 from hubbub.kafka.outbox import Outbox, OutboxRecord, log_failures
 from hubbub.kafka.settings import STATUS
 from oracles.query import Query
@@ -33,7 +33,7 @@ class StatusWriter:
 
     def report(self, states: Iterable[QueryState]) -> None:
         """Start to write the statuses that have changed, unless the last ones are still on their way."""
-        moment = time.monotonic()
+        moment = outside.monotonic()
         if moment < self._next_time or (self._task is not None and not self._task.done()):
             return
 

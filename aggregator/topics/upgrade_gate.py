@@ -6,13 +6,13 @@ worker is left that does not know formats versions. Nothing is lost meanwhile: t
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
+from hubbub import outside
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.formats import FormatsError, lower_text, older_workers_text, refuse_higher
 from hubbub.kafka.clients import client_arguments, started
@@ -33,11 +33,11 @@ class _Wait:
     """A wait that logs its reason once, and ends with a FormatsError if it takes too long."""
 
     def __init__(self, patience: float) -> None:
-        self._end = time.monotonic() + patience
+        self._end = outside.monotonic() + patience
         self._is_silent = True
 
     def go_on(self, text: str) -> None:
-        if time.monotonic() > self._end:
+        if outside.monotonic() > self._end:
             raise FormatsError(text)
         if self._is_silent:
             log.warning("waiting: %s", text)

@@ -1,11 +1,11 @@
 """The gauges of a worker: the lag of its partitions, the skew of their clocks, and the bytes of its tallies."""
 
 import logging
-import time
 from typing import Any
 
 from aggregator.counting.app import CountingApp
 from aggregator.process.metrics import Metrics
+from hubbub import outside
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.registrar import Registrar
 from hubbub.definitions.versions import open_panes
@@ -58,8 +58,8 @@ class WorkerGauges:
             if end is not None:
                 self._metrics.lag_records.labels(str(partition)).set(max(0, end - source.next_offset))
             if source.clock is not None:
-                lag = max(lag, time.time() - source.clock / 1000)
-                self._alarm.look(partition, source.clock / 1000 - time.time())
+                lag = max(lag, outside.wall() - source.clock / 1000)
+                self._alarm.look(partition, source.clock / 1000 - outside.wall())
         return lag
 
     def _tally_bytes(self) -> int:

@@ -1,12 +1,13 @@
 """How late a worker is: its gauges, one line a minute in the log, and the words of its readiness."""
 
 import logging
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from hubbub import outside
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class LatenessGauges(Collector):
         if self.reading_lag is not None:
             reading_lag.add_metric([], self.reading_lag)
             due = self._oldest_due()
-            publish_lag.add_metric([], 0.0 if due is None else max(0.0, time.time() - due))
+            publish_lag.add_metric([], 0.0 if due is None else max(0.0, outside.wall() - due))
             owed_finals.add_metric([], self._count_owed())
         yield from (reading_lag, publish_lag, owed_finals)
 
@@ -57,7 +58,7 @@ class LatenessLog:
     @property
     def remark(self) -> str | None:
         """What a worker that is ready says beside, or None if its finals are in time."""
-        late = self._late(time.time())
+        late = self._late(outside.wall())
         return f"finals are {late:.0f} s late" if late > LATE else None
 
     def _late(self, moment: float) -> float:
@@ -67,7 +68,7 @@ class LatenessLog:
     def look(self, due: float | None, *, count_owed: Callable[[], int], reading_lag: float, write_age: float) -> None:
         """Note when the oldest window with reports was due, and what the worker waits for."""
         self._due = due
-        now = time.time()
+        now = outside.wall()
         late = self._late(now)
         if late <= LATE:
             if self._last_line is not None:

@@ -5,11 +5,11 @@ appends a tick as soon as one would close a pane, and not only after a second.
 """
 
 import logging
-import time
 from collections.abc import Mapping
 
 from aiokafka.errors import TopicAuthorizationFailedError
 
+from hubbub import outside
 from hubbub.kafka.outbox import Ack, Outbox
 from hubbub.kafka.settings import REPORTS
 from oracles.frame import TICK as EMPTY_FRAME
@@ -70,7 +70,7 @@ class TickWriter:
         if self._forbidden is not None:
             raise self._forbidden
         # The timestamp counts on the embedded broker alone, which keeps it.
-        time_ms = time.time_ns() // 1_000_000
+        time_ms = outside.wall_ms()
         ack = await self._outbox.send(REPORTS, None, EMPTY_FRAME, partition=partition, timestamp_ms=time_ms)
         ack.add_done_callback(self._check)
 

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import logging
 import signal
-import time
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
@@ -31,6 +30,7 @@ from aggregator.worker.gauges import WorkerGauges
 from aggregator.worker.lateness import LatenessGauges, LatenessLog
 from aggregator.worker.ticks import CLOCK_DELAY, LOOK, IdlePartitions, TickWriter
 from aggregator.worker.unpublished_windows import oldest_due
+from hubbub import outside
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -235,8 +235,8 @@ class Worker:
         ticks = TickWriter(self._outbox)
         while not self._counting.stopping:
             if self._counting.current:
-                closes = self._counting.closes_before(time.time() - CLOCK_DELAY)
-                for partition in idle.due(self._counting.arrivals, closes, time.monotonic()):
+                closes = self._counting.closes_before(outside.wall() - CLOCK_DELAY)
+                for partition in idle.due(self._counting.arrivals, closes, outside.monotonic()):
                     await ticks.write(partition)
             await asyncio.sleep(LOOK)
 

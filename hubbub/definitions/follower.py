@@ -6,7 +6,6 @@ end, it may therefore count the reports that were logged until then and a little
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -15,6 +14,7 @@ from typing import Self
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
+from hubbub import outside
 from hubbub.definitions import catalog
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord, Write
 from hubbub.kafka.clients import client_arguments, consumer, started
@@ -89,7 +89,7 @@ class Follower:
         async with self._turn:
             # Both are noted before the end is asked for. What comes meanwhile may not be in this read.
             newest_report = self._newest_report
-            start = time.monotonic()
+            start = outside.monotonic()
             async with asyncio.timeout(PATIENCE):
                 end = (await self._consumer.end_offsets([self._tp]))[self._tp]
                 while True:
@@ -158,12 +158,12 @@ class Follower:
 
     async def _take_pending(self) -> None:
         """Take the pending records in slices between which the event loop turns, and apply the definitions."""
-        end = time.monotonic() + SLICE
+        end = outside.monotonic() + SLICE
         while self._pending:
             self._log.take(self._pending.popleft())
-            if time.monotonic() > end:
+            if outside.monotonic() > end:
                 await asyncio.sleep(0)
-                end = time.monotonic() + SLICE
+                end = outside.monotonic() + SLICE
         if self.definitions is not self._log.definitions:
             self._apply()
 
@@ -192,11 +192,11 @@ class Follower:
     @property
     def age(self) -> float:
         """Seconds since the last complete read of the topic began."""
-        return time.monotonic() - self._read_at
+        return outside.monotonic() - self._read_at
 
     async def within(self, seconds: float) -> None:
         """Wait until a complete read has begun no earlier than this many seconds ago."""
-        threshold = time.monotonic() - seconds
+        threshold = outside.monotonic() - seconds
         while self._read_at < threshold:
             await self._read_again(lambda: self._read_at >= threshold)
 
@@ -238,7 +238,7 @@ class Follower:
         async with started(producer, self._kafka):
             batch = producer.create_batch()
             # The embedded broker keeps this timestamp. Kafka replaces it by its own.
-            timestamp = time.time_ns() // 1_000_000
+            timestamp = outside.wall_ms()
             for key, value in writes:
                 if batch.append(key=key, value=value, timestamp=timestamp) is None:
                     raise ValueError(f"{size} bytes of definitions do not fit into one batch")

@@ -6,7 +6,6 @@ the file in its log and in a metric.
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
+from hubbub import outside
 from hubbub.definitions.catalog import DefinitionsError, changes
 from hubbub.definitions.editions import edition_text
 from hubbub.definitions.follower import Follower
@@ -64,7 +64,7 @@ class Registrar:
         self._require(file.queries.values())
         refuse_early_keys(file.queries.values(), self._follower.definitions.formats)
 
-        result = changes(file, self._follower.definitions, retire, secrets.token_hex(8))
+        result = changes(file, self._follower.definitions, retire, outside.random_hex(8))
         self.behind = result.behind
         for name in result.ignored:
             log.warning("cannot retire %s: it is not active, or file %s still has it", name, self._path)

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
 from aiokafka.partitioner import DefaultPartitioner
 
+from hubbub import outside
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import TopicMissing
@@ -103,7 +103,7 @@ class Outbox:
         Ticks, rejects and statuses do not count: no state depends on them.
         """
         start = next(iter(self._starts.values()), None)
-        return 0.0 if start is None else time.monotonic() - start
+        return 0.0 if start is None else outside.monotonic() - start
 
     async def send(
         self,
@@ -204,7 +204,7 @@ class Outbox:
         ack: Ack | None = None
         write = object()
         if topic not in (REPORTS, REJECTS, STATUS):
-            self._starts[write] = time.monotonic()
+            self._starts[write] = outside.monotonic()
 
         try:
             async with self._in_flight.room(size):

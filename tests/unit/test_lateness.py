@@ -68,7 +68,7 @@ def test_the_oldest_of_many_owed_windows_counts():
 
 
 def look(log, moment, late, *, owed=7, reading_lag=0.0, write_age=0.0, monkeypatch=None):
-    monkeypatch.setattr("aggregator.worker.lateness.time.time", lambda: moment)
+    monkeypatch.setattr("hubbub.outside.wall", lambda: moment)
     log.look(moment - late, count_owed=lambda: owed, reading_lag=reading_lag, write_age=write_age)
 
 

@@ -142,7 +142,7 @@ def test_a_topic_that_does_not_exist_is_an_error_of_ours():
 
 def test_the_age_of_a_write_lasts_from_its_begin_to_its_acknowledgement(monkeypatch):
     clock = iter(range(100))
-    monkeypatch.setattr("hubbub.kafka.outbox.time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    monkeypatch.setattr("hubbub.outside.monotonic", lambda: float(next(clock)))
 
     async def use(outbox):
         ticks = await outbox.append(REPORTS, 0, [(b"k", b"tick", [], None)])

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from aggregator.board.store.store import Store
 from aggregator.records.alert import members
 from aggregator.records.maps_record import MapsKey, is_maps
 from aggregator.topics.layout import MIB
+from hubbub import outside
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
@@ -138,9 +138,9 @@ class BoardFollower:
         """Take records in slices."""
         end = 0.0
         for record in records:
-            if time.monotonic() > end:
+            if outside.monotonic() > end:
                 await asyncio.sleep(0)
-                end = time.monotonic() + SLICE
+                end = outside.monotonic() + SLICE
 
             self._metrics.read.labels(topic).inc()
             try:
@@ -218,7 +218,7 @@ class BoardFollower:
             "ready": self.missing is None,
             "problem": self.problem,
             "notice": self._store.formats.excess or self._clock_notice(),
-            "now": int(time.time()),
+            "now": int(outside.wall()),
         }
 
     def _clock_notice(self) -> str | None:

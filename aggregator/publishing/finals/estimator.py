@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +30,7 @@ from aggregator.publishing.finals.estimator_process import (
     write,
 )
 from aggregator.records.subject import estimate_count
+from hubbub import outside
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -140,7 +140,7 @@ class Estimator:
         task = next(iter(self._tasks.values()), None)
         if task is None:
             return False
-        return time.monotonic() - self._answer_time > PATIENCE + PATIENCE_A_VALUE * estimate_count(task.query)
+        return outside.monotonic() - self._answer_time > PATIENCE + PATIENCE_A_VALUE * estimate_count(task.query)
 
     def start(self) -> None:
         """Start the process before the first task, since the start takes most of a second."""
@@ -152,7 +152,7 @@ class Estimator:
         if not tasks:
             return
         if not self._tasks:
-            self._answer_time = time.monotonic()
+            self._answer_time = outside.monotonic()
 
         by_number = {next(self._numbers): task for task in tasks}
         self._tasks |= by_number
@@ -237,7 +237,7 @@ class Estimator:
 
     def _take(self, message: Any) -> None:
         self._deaths = 0
-        self._answer_time = time.monotonic()
+        self._answer_time = outside.monotonic()
         reply: RequestAnswers
         for reply in message:
             task = self._tasks.get(reply.number)
