@@ -13,12 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import KafkaError
 
 from aggregator.process.liveness import GONE, SILENT, Beat, Liveness, Stage, Standstill
 from hubbub.command.exit import exit_process
-from hubbub.kafka.clients import client_arguments, stop
+from hubbub.kafka.clients import bare_client, stop
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.settings import REPORTS, SNAPSHOTS, Kafka
 
@@ -162,7 +161,7 @@ class Watchdog:
         """Probe the brokers again and again."""
         had_answer = True
         while True:
-            client = AIOKafkaClient(**client_arguments(self._kafka), request_timeout_ms=int(1000 * PROBE))
+            client = bare_client(self._kafka, request_timeout_ms=int(1000 * PROBE))
             try:
                 await client.bootstrap()
                 while True:

@@ -31,7 +31,8 @@ from aggregator.topics.layout import (
 from aggregator.topics.sizes import Sizes, sizes
 from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of, whole
 from hubbub.command.report import Report, add_format
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import admin as admin_client
+from hubbub.kafka.clients import started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.settings import QUERIES, REPORTS, WORKER, Kafka
 from oracles.frame import MAX_FRAME
@@ -141,7 +142,7 @@ async def ensure(
     If the broker refuses a setting that guarantees need, the other settings are made, and then a
     TopicsError names the guarantee.
     """
-    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+    async with started(admin_client(kafka), kafka) as admin:
         brokers = await _brokers(admin, kafka)
         replication = replication or (1 if brokers == 1 else 3)
         names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes, embedded=kafka.embedded)]
@@ -186,7 +187,7 @@ async def ensure(
 
 async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None = None) -> int:
     """Return the number of partitions of the reports. Raise a TopicsError if a worker must not count."""
-    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+    async with started(admin_client(kafka), kafka) as admin:
         names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes)]
         # A broker that has just started may not know topics that others have.
         descriptions = await _repeat(lambda: describe(admin, names), lambda answer: len(answer) == len(names), HEARSAY)

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from aiokafka.admin import AIOKafkaAdminClient
-
 from aggregator.errors import TopicsError
 from aggregator.topics.broker_topics import describe
 from aggregator.topics.command import PARTITIONS, ensure, steps
@@ -18,7 +16,8 @@ from hubbub.command.options import add_kafka, add_max_frame, parser_of
 from hubbub.command.report import Report, add_format
 from hubbub.definitions import formats_record
 from hubbub.definitions.formats import NEWEST, RAISE, Formats, release
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import admin as admin_client
+from hubbub.kafka.clients import started
 from hubbub.kafka.group import members
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
 from hubbub.texts import few
@@ -106,7 +105,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
     """Ask the brokers."""
     needs = sizes(load(options.queries).values()) if options.queries else None
-    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+    async with started(admin_client(kafka), kafka) as admin:
         descriptions = await describe(admin, [kafka.topic(REPORTS), kafka.topic(QUERIES)])
         running = [str(member) for member in await members(admin, kafka)] if descriptions else []
 

@@ -9,13 +9,12 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from hubbub import outside
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.formats import FormatsError, lower_text, older_workers_text, refuse_higher
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import admin, started
 from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.group import members
 from hubbub.kafka.rights import access_refusal
@@ -96,10 +95,10 @@ class UpgradeGate:
 
     async def _older_workers(self) -> list[str] | None:
         """Return the members that do not know formats versions, or None if no broker answers."""
-        admin: Any = AIOKafkaAdminClient(**client_arguments(self._kafka))
+        client: Any = admin(self._kafka)
         try:
-            async with started(admin, self._kafka):
-                return [str(member) for member in await members(admin, self._kafka) if not member.knows_formats]
+            async with started(client, self._kafka):
+                return [str(member) for member in await members(client, self._kafka) if not member.knows_formats]
         except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
             if access_refusal("worker", error):
                 raise

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from hubbub import outside
 from hubbub.definitions import catalog
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord, Write
-from hubbub.kafka.clients import client_arguments, consumer, started
+from hubbub.kafka.clients import consumer, producer, started
 from hubbub.kafka.settings import QUERIES, Kafka
 from hubbub.texts import few
 
@@ -228,21 +228,21 @@ class Follower:
         """Append records as one batch, so that the topic gets all of them or none, and read them."""
         # The head of a record is much smaller than 1,000 bytes, so all records fit into one batch.
         size = sum(len(key) + len(value) + 1000 for key, value in writes)
-        producer = AIOKafkaProducer(
-            **client_arguments(self._kafka),
+        client = producer(
+            self._kafka,
             acks="all",
             enable_idempotence=self._dialect.is_idempotent,
             max_request_size=LARGEST,
             max_batch_size=size,
         )
-        async with started(producer, self._kafka):
-            batch = producer.create_batch()
+        async with started(client, self._kafka):
+            batch = client.create_batch()
             # The embedded broker keeps this timestamp. Kafka replaces it by its own.
             timestamp = outside.wall_ms()
             for key, value in writes:
                 if batch.append(key=key, value=value, timestamp=timestamp) is None:
                     raise ValueError(f"{size} bytes of definitions do not fit into one batch")
-            await (await producer.send_batch(batch, self._tp.topic, partition=0))
+            await (await client.send_batch(batch, self._tp.topic, partition=0))
 
         await self.read()
 

@@ -6,7 +6,7 @@ from itertools import chain
 from hubbub.definitions import formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import Formats
-from hubbub.kafka.clients import client_arguments, partitions, started
+from hubbub.kafka.clients import partitions, producer, started
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import LARGEST, QUERIES, Kafka
 
@@ -49,8 +49,6 @@ async def check(kafka: Kafka) -> None:
 
 async def append(kafka: Kafka) -> None:
     """Append the version that this release writes."""
-    from aiokafka import AIOKafkaProducer
-
-    producer = AIOKafkaProducer(**client_arguments(kafka), acks="all", enable_idempotence=kafka.dialect.is_idempotent)
-    async with started(producer, kafka):
-        await producer.send_and_wait(kafka.topic(QUERIES), formats.newest_value(), formats.KEY, partition=0)
+    client = producer(kafka, acks="all", enable_idempotence=kafka.dialect.is_idempotent)
+    async with started(client, kafka):
+        await client.send_and_wait(kafka.topic(QUERIES), formats.newest_value(), formats.KEY, partition=0)

@@ -12,7 +12,9 @@ from hubbub.kafka.errors import KafkaUnreachable, TopicMissing
 from hubbub.kafka.settings import OAUTH, REPORTS, Kafka
 
 if TYPE_CHECKING:
-    from aiokafka import AIOKafkaConsumer
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka.admin import AIOKafkaAdminClient
+    from aiokafka.client import AIOKafkaClient
 
 PATIENCE = 30.0
 """Seconds for a client to start. It is enough to try the next broker if one hangs."""
@@ -88,6 +90,27 @@ def consumer(kafka: Kafka, **settings: Any) -> "AIOKafkaConsumer":
     return AIOKafkaConsumer(group_id=None, enable_auto_commit=False, **client_arguments(kafka), **(defaults | settings))
 
 
+def producer(kafka: Kafka, **settings: Any) -> "AIOKafkaProducer":
+    """Return a producer."""
+    from aiokafka import AIOKafkaProducer
+
+    return AIOKafkaProducer(**client_arguments(kafka), **settings)
+
+
+def admin(kafka: Kafka) -> "AIOKafkaAdminClient":
+    """Return a client for requests about topics and groups."""
+    from aiokafka.admin import AIOKafkaAdminClient
+
+    return AIOKafkaAdminClient(**client_arguments(kafka))
+
+
+def bare_client(kafka: Kafka, **settings: Any) -> "AIOKafkaClient":
+    """Return a client for single requests to the brokers."""
+    from aiokafka.client import AIOKafkaClient
+
+    return AIOKafkaClient(**client_arguments(kafka), **settings)
+
+
 async def partitions(kafka: Kafka, *names: str, optional: Collection[str] = ()) -> dict[str, int]:
     """Return the number of partitions of each topic, by its name without the prefix, or raise TopicMissing.
 
@@ -95,10 +118,8 @@ async def partitions(kafka: Kafka, *names: str, optional: Collection[str] = ()) 
 
     The request lists all topics, because a request for one name may create that topic.
     """
-    from aiokafka.admin import AIOKafkaAdminClient
-
-    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
-        counts = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    async with started(admin(kafka), kafka) as client:
+        counts = {topic["topic"]: len(topic["partitions"]) for topic in await client.describe_topics()}
 
     missing = [kafka.topic(name) for name in names if not counts.get(kafka.topic(name))]
     if missing:

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from hubbub.kafka.clients import PATIENCE, consumer, started, unreachable
 from hubbub.kafka.settings import Kafka
+
+if TYPE_CHECKING:
+    from aiokafka import AIOKafkaConsumer
 
 POLL_MS = 500
 
@@ -19,7 +22,7 @@ Batches = Mapping[TopicPartition, list[Any]]
 class LogReader:
     """A consumer with its partitions, and the end of each at the start of the reading."""
 
-    def __init__(self, kafka: Kafka, consumer: AIOKafkaConsumer, partitions: Collection[TopicPartition]) -> None:
+    def __init__(self, kafka: Kafka, consumer: "AIOKafkaConsumer", partitions: Collection[TopicPartition]) -> None:
         self.consumer = consumer
         self.partitions = list(partitions)
         self.ends: dict[TopicPartition, int] = {}

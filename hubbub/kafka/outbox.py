@@ -9,13 +9,12 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError, MessageSizeTooLargeError, UnknownTopicOrPartitionError
 from aiokafka.partitioner import DefaultPartitioner
 
 from hubbub import outside
 from hubbub.in_flight import InFlight
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import producer, started
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.patches import paced_metadata, refused_batches
 from hubbub.kafka.settings import LARGEST, REJECTS, REPORTS, STATUS, Kafka
@@ -74,8 +73,8 @@ class Outbox:
     async def __aenter__(self) -> Self:
         paced_metadata.install()
         refused_batches.install()
-        self._producer = AIOKafkaProducer(
-            **client_arguments(self._kafka),
+        self._producer = producer(
+            self._kafka,
             acks="all",
             enable_idempotence=self._kafka.dialect.is_idempotent,
             max_request_size=LARGEST,

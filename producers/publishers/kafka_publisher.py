@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from hubbub.in_flight import InFlight
-from hubbub.kafka.clients import client_arguments, started, stop
+from hubbub.kafka.clients import producer as kafka_producer
+from hubbub.kafka.clients import started, stop
 from hubbub.kafka.settings import REPORTS as TOPIC
 from hubbub.kafka.settings import Kafka
 from oracles.errors import HubbubError, ParameterError, ReportError, extra
@@ -23,7 +24,6 @@ from producers.publishers.frames import BYTES, COST, LINGER, REPORTS, Batches, O
 from producers.publishers.spool import Spool
 
 with extra("kafka"):
-    from aiokafka import AIOKafkaProducer
     from aiokafka.errors import KafkaError, ProducerClosed
 
 log = logging.getLogger(__name__)
@@ -88,8 +88,8 @@ class Publisher:
 
     async def start(self) -> None:
         """Connect, and send the frames that an earlier publisher left in the spool."""
-        producer = AIOKafkaProducer(
-            **client_arguments(self._kafka),
+        producer = kafka_producer(
+            self._kafka,
             acks="all",
             enable_idempotence=False,  # a producer id would link frames, and their ids prevent duplicates already
             max_request_size=max(self._size + _ENVELOPE, 1 << 20),

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from hubbub.in_flight import InFlight
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import producer as kafka_producer
+from hubbub.kafka.clients import started
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.patches.open_batch import OpenBatch
 from hubbub.kafka.patches.single_record_batch import ALONE, SingleRecordBatch
@@ -86,8 +86,8 @@ class Appender:
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[None]:
         """Stay connected to Kafka during the block, and give up the frames that are still in flight at its end."""
-        producer = AIOKafkaProducer(
-            **client_arguments(self._kafka),
+        producer = kafka_producer(
+            self._kafka,
             acks="all",
             enable_idempotence=self._kafka.dialect.is_idempotent,
             max_request_size=max(self._limit + _ENVELOPE, BATCH),

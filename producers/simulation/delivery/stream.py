@@ -15,7 +15,8 @@ from aiokafka import AIOKafkaProducer
 from hubbub.command import logs
 from hubbub.command.options import add_address, add_kafka, add_queries, run, whole
 from hubbub.definitions import formats_record
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import producer as kafka_producer
+from hubbub.kafka.clients import started
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.settings import REPORTS, TRUTH, Kafka
 from oracles.query import Query
@@ -104,8 +105,8 @@ async def _send_stream(
     stream: Callable[[int], Stream],
     counts: DeliveryCounts,
 ) -> None:
-    producer = AIOKafkaProducer(
-        **client_arguments(kafka),
+    producer = kafka_producer(
+        kafka,
         acks="all",
         linger_ms=20,
         max_batch_size=2 * _MIB,
