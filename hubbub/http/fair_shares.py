@@ -30,7 +30,9 @@ class FairShares:
         """Share `capacity` units. `limit` gives a group, by the beginning of a path, a limit of its own."""
         self._limit = limit
         self._clock = clock
-        self._root = ShareGroup(None, 0, capacity)
+        self.root = ShareGroup(None, 0, capacity)
+        self.groups = 0
+        """The number of groups below the root."""
         self._last_groups: dict[CallerPath, ShareGroup] = {}
         self._empty = 0
         """The number of last groups without holders."""
@@ -38,12 +40,17 @@ class FairShares:
 
     @property
     def held(self) -> int:
-        return self._root.held
+        return self.root.held
 
     @property
     def most(self) -> int:
         """The units that the largest child of the root holds."""
-        return self._root.largest().held if self._root.held else 0
+        return self.root.largest().held if self.root.held else 0
+
+    def held_by(self, path: CallerPath) -> int:
+        """Return the units of a last group."""
+        group = self._last_groups.get(path)
+        return 0 if group is None else group.held
 
     def enter(self, path: CallerPath, size: int, end: Callable[[], None]) -> Holder | None:
         """Return a new holder, or None if it is refused. `end` ends it when it gives way to another one."""
@@ -103,21 +110,22 @@ class FairShares:
         if group is not None:
             return group
         if self._empty > _EMPTY:
-            self._forget()
+            self.forget()
 
-        group = self._root
+        group = self.root
         for depth, name in enumerate(path):
             child = group.children.get(name)
             if child is None:
                 self._numbers += 1
                 child = ShareGroup(group, self._numbers, self._limit(path[: depth + 1]))
                 group.children[name] = child
+                self.groups += 1
             group = child
         self._last_groups[path] = group
         self._empty += 1
         return group
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Remove the groups without holders."""
         empty = [path for path, group in self._last_groups.items() if not group.holders]
         for path in empty:
@@ -127,6 +135,7 @@ class FairShares:
                 if group.children or parent is None:
                     break
                 del parent.children[name]
+                self.groups -= 1
                 group = parent
         self._empty = 0
 

@@ -235,8 +235,8 @@ def test_groups_without_holders_are_forgotten():
     for i in range(20_000):
         shares.leave(shares.enter((f"{i % 5000}", "a", "b"), 1, pytest.fail))
     assert len(shares._last_groups) < 2_100
-    assert len(shares._root.children) == len(shares._last_groups)
-    assert len(shares._root._order) < 6_000
+    assert len(shares.root.children) == len(shares._last_groups)
+    assert len(shares.root._order) < 6_000
     assert shares.held == shares.most == 0
 
 
@@ -252,7 +252,7 @@ def test_an_order_does_not_grow_with_the_changes_of_one_holder():
         shares.shrink(holder, holder.size - 1)
         holder.rest()
         shares.move(holder, ("a", f"{step % 10}"))
-    group = shares._root.children["a"]
+    group = shares.root.children["a"]
     last = [group.children[f"{i}"] for i in range(10)]
     assert max(map(len, [group._order, *(node.laggards for node in last)])) < 200
     numbers = [node.oldest.number for node in last]
