@@ -53,6 +53,12 @@ class Connection:
         self.place: Holder | None = None
         self.read_bytes = 0
         """Bytes of the other side that the process has read."""
+        self.unpaid_seconds = 0.0
+        """Seconds of CPU that are not charged yet. They are below 0 if more is charged than was used."""
+        self.handshake: Holder | None = None
+        """The place among the handshakes in progress."""
+        self.on_close: Callable[[], object] | None = None
+        """Ends the wait for a handshake."""
         self.on_slow: Callable[[], None] | None = None
         """Refuses the body that does not arrive, instead of closing the connection."""
 
@@ -89,6 +95,9 @@ class Connection:
         self.leave_answers()
         if self.transport is not None:
             self.transport.abort()
+            return
+        if self.on_close is not None:
+            self.on_close()
             return
         with suppress(OSError):  # the client may be gone already
             self._client.shutdown(socket.SHUT_RDWR)

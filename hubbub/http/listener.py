@@ -118,6 +118,14 @@ class Listener:
 
     async def _greet(self, client: socket.socket, connection: Connection) -> None:
         """Give the connection a transport, after the handshake if there is TLS."""
+        task = asyncio.current_task()
+        if self._tls and task is not None:
+            try:
+                await self._shares.handshakes.begin(connection, task.cancel)
+            except asyncio.CancelledError:  # it has given way, or the port closes
+                self._shares.leave(connection)
+                client.close()
+                return
         try:
             transport, _ = await self._loop.connect_accepted_socket(
                 lambda: self._protocol(connection), client, **self._tls

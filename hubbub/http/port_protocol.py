@@ -10,6 +10,7 @@ from aiohttp import web
 from hubbub.http.addresses import Networks, client
 from hubbub.http.answer_pieces import PIECE, AnswerPieces
 from hubbub.http.connections import Connection, ConnectionState
+from hubbub.http.cpu_turns import REQUEST_COST, MeteredWork
 from hubbub.http.port_shares import PortShares
 from hubbub.http.problem import Problem
 
@@ -35,6 +36,7 @@ class PortProtocol(web.RequestHandler):
         if isinstance(transport, asyncio.Transport):
             transport.set_write_buffer_limits(high=UNSENT)
             connection.transport = transport
+        self._shares.handshakes.end(connection)
         connection.enter(ConnectionState.HEADER, time.monotonic())
         super().connection_made(transport)
 
@@ -45,7 +47,9 @@ class PortProtocol(web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         connection = self.connection
         connection.read_bytes += len(data)
+        start = time.perf_counter()
         super().data_received(data)
+        connection.unpaid_seconds += time.perf_counter() - start
         if data and connection.state is ConnectionState.IDLE and not self._messages:
             connection.enter(ConnectionState.HEADER, time.monotonic())
 
@@ -72,11 +76,21 @@ class PortProtocol(web.RequestHandler):
             self._shares.move(connection, client_of(request, self._shares.proxies))
         connection.enter(ConnectionState.WORK, 0.0)
         try:
-            return await super()._handle_request(request, *more)
+            if self._shares.turns.must_wait(connection.path):
+                await self._take_turn()
+            work = super()._handle_request(request, *more)
+            answer: tuple[web.StreamResponse, bool] = await MeteredWork(work, self._shares.turns, connection)
+            return answer
         finally:
             connection.enter(ConnectionState.IDLE, time.monotonic())
             if connection.is_proxy:
                 self._shares.move(connection, None)
+
+    async def _take_turn(self) -> None:
+        """Wait until other callers have had their turns."""
+        await self._shares.turns.take(self.connection, REQUEST_COST)
+        if self.transport is None:
+            raise ConnectionResetError("the client did not wait for its turn")
 
     def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None

@@ -8,15 +8,15 @@ from math import inf
 
 from hubbub.http.addresses import Networks, contains, network_path
 from hubbub.http.connections import Connection, ConnectionState
+from hubbub.http.cpu_turns import CpuTurns
 from hubbub.http.fair_shares import CallerPath, FairShares
+from hubbub.http.handshakes import Handshakes
 from hubbub.http.rates import TIMES, NetworkRates
 
 CONNECTIONS = 1_000
 """Limit of the connections of a port."""
 ANSWERS = 32 << 20
 """Limit of the unsent bytes of all answers of a port."""
-HANDSHAKES = 64
-"""Limit of the TLS handshakes in progress."""
 PATIENCE = 10.0
 """Seconds of lag that end a connection or a body, also if nothing is full."""
 LOOK = 1.0
@@ -30,7 +30,7 @@ _WIDEST = ("/24", "/32")
 
 
 class PortShares:
-    """The connections, handshakes and unsent bytes of a port."""
+    """The connections, handshakes, unsent bytes and CPU of a port."""
 
     def __init__(
         self, connections: int = CONNECTIONS, each: float = inf, proxies: Networks = (), rate: float = inf
@@ -43,7 +43,8 @@ class PortShares:
         self.proxies = proxies
         self.places = FairShares(connections, time.monotonic, self._limit)
         self.answers = FairShares(ANSWERS, time.monotonic)
-        self.handshakes = FairShares(HANDSHAKES, time.monotonic)
+        self.turns = CpuTurns()
+        self.handshakes = Handshakes(self.turns)
         self.rates = NetworkRates(rate)
         self.ends: Counter[str] = Counter()
         """The connections, streams and bodies that were ended or refused, by reason."""
@@ -66,7 +67,8 @@ class PortShares:
         if connection.place is None:
             self.ends["full"] += 1
             return None
-        connection.enter(ConnectionState.HANDSHAKE if has_tls else ConnectionState.HEADER, time.monotonic())
+        # With TLS the other side owes nothing until its handshake may begin.
+        connection.enter(ConnectionState.WORK if has_tls else ConnectionState.HEADER, time.monotonic())
         self._connections.add(connection)
         return connection
 
@@ -80,6 +82,8 @@ class PortShares:
         """Count a connection no more. The second call does nothing."""
         self._connections.discard(connection)
         connection.leave_answers()
+        self.handshakes.end(connection)
+        self.turns.settle(connection)
         if connection.place is not None:
             self.places.leave(connection.place)
 

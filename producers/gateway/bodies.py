@@ -36,7 +36,7 @@ class Body:
         self.content = b""
         self._shares = shares
         self._path = path
-        self._connection = connection
+        self.connection = connection
         self._pieces: list[Holder] = []
         self._task = asyncio.current_task()
         self._problem: Problem | None = None
@@ -59,14 +59,14 @@ class Body:
         """Hold nothing more."""
         for piece in self._pieces:
             self._shares.leave(piece)
-            if self._connection is not None:
-                self._connection.parts.discard(piece)
+            if self.connection is not None:
+                self.connection.parts.discard(piece)
         self._pieces.clear()
 
     @contextmanager
     def receiving(self) -> Iterator[None]:
         """Let the other side owe the rest of the body until the block ends."""
-        connection = self._connection
+        connection = self.connection
         if connection is None:
             yield
             return
@@ -96,9 +96,9 @@ class Body:
         if piece is None:
             return False
         self._pieces.append(piece)
-        if self._connection is not None and self._connection.place is not None:
-            self._connection.parts.add(piece)
-            piece.follow(self._connection.place)
+        if self.connection is not None and self.connection.place is not None:
+            self.connection.parts.add(piece)
+            piece.follow(self.connection.place)
         return True
 
     def _no_room(self, size: int) -> Problem:

@@ -82,7 +82,7 @@ class Gateway:
         # Decoding costs each caller its own work, so one token cannot give everybody else 503.
         self._work = Work(rules.work)
         self._bodies = Bodies(rules.max_body, self._work)
-        self._decoder = BodyDecoder(definitions, rules.max_frame, self._work)
+        self._decoder = BodyDecoder(definitions, rules.max_frame, self._work, shares.turns)
         self.metrics = GatewayMetrics(
             {
                 "held_bytes": lambda: self._bodies.held,
@@ -94,7 +94,8 @@ class Gateway:
             },
             definitions.value.names(),
         )
-        self.metrics.registry.register(PortMetrics("gateway", shares, body_bytes=self._bodies.shares))
+        things = {"body_bytes": self._bodies.shares, "handshakes": shares.handshakes.shares}
+        self.metrics.registry.register(PortMetrics("gateway", shares, **things))
         intake.on_small_mix = self.metrics.small_mixes.inc
 
     @property
@@ -244,7 +245,7 @@ class Gateway:
         start = time.perf_counter()
 
         with body.interruptible():
-            submissions = await self._decoder.submissions(body.content, kind, caller, time_s)
+            submissions = await self._decoder.submissions(body.content, kind, caller, time_s, body.connection)
         counts = self._quotas.take(caller, submissions, time_s)
         try:
             if key is None:

@@ -27,6 +27,7 @@ from hubbub.definitions import catalog
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import client, network_path, networks
+from hubbub.http.cpu_turns import CpuTurns
 from hubbub.http.problem import Problem
 from hubbub.http.rates import NetworkRates, Rates
 from oracles.errors import ParameterError, QueryError
@@ -962,7 +963,8 @@ class Turns:
     def __init__(self, rate=inf):
         seconds = count()
         self.work = Work(rate, lambda: 0.0)
-        self.decoder = BodyDecoder(SimpleNamespace(value=DEFINITIONS), 1 << 20, self.work, lambda: float(next(seconds)))
+        definitions = SimpleNamespace(value=DEFINITIONS)
+        self.decoder = BodyDecoder(definitions, 1 << 20, self.work, CpuTurns(), lambda: float(next(seconds)))
 
     async def decode(self, n, salt="", order=None):
         caller = Caller(Account("site"), salt)

@@ -1,0 +1,92 @@
+"""The TLS handshakes of a port: only some are in progress, and the others wait for a place."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import ExitStack
+
+import trustme
+
+from hubbub.http import handshakes
+from hubbub.http.port_shares import PortShares
+from tests.unit.test_connections import HALF_HANDSHAKE
+from tests.unit.test_ports_hostile import gateway
+
+LIMIT = 4
+
+
+def with_tls(shares):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    return gateway(shares, context)
+
+
+async def ask(number, source):
+    """Return the first line of an answer over TLS."""
+    context = ssl._create_unverified_context()  # noqa: S323 - its own port
+    reader, writer = await asyncio.open_connection("127.0.0.1", number, ssl=context, local_addr=(source, 0))
+    try:
+        writer.write(b"GET /v1/queries HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        return await reader.readline()
+    finally:
+        writer.transport.abort()
+
+
+def test_silent_handshakes_give_way_to_those_of_other_networks(monkeypatch):
+    monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        shares = PortShares()
+        with ExitStack() as stack:
+            async with with_tls(shares) as (host, number):
+                for _ in range(5 * LIMIT):
+                    stranger = stack.enter_context(socket.socket())
+                    stranger.setblocking(False)
+                    stranger.bind(("127.0.1.1", 0))
+                    await loop.sock_connect(stranger, (host, number))
+                    await loop.sock_sendall(stranger, HALF_HANDSHAKE)
+                while shares.open < 5 * LIMIT or shares.handshakes.shares.held < LIMIT:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0)
+                for source in ("127.2.0.1", "127.2.1.1"):
+                    assert (await ask(number, source)).startswith(b"HTTP/1.1 200 ")
+                assert shares.handshakes.shares.held <= LIMIT
+
+    asyncio.run(run())
+
+
+def test_many_handshakes_of_one_office_wait_and_all_are_served(monkeypatch):
+    monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
+
+    async def run():
+        shares = PortShares()
+        async with with_tls(shares) as (_, number):
+            answers = await asyncio.gather(*(ask(number, "127.3.0.1") for _ in range(10 * LIMIT)))
+            assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
+            assert shares.ends.total() == 0
+            assert shares.handshakes.shares.held == 0
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_gives_way_waits_no_longer(monkeypatch):
+    """The port is full of connections that wait for a handshake. The ones that give way are closed."""
+    monkeypatch.setattr(handshakes, "HANDSHAKES", 1)
+
+    async def run():
+        shares = PortShares(3)
+        strangers = []
+        async with with_tls(shares) as (_, number):
+            strangers = [
+                await asyncio.open_connection("127.0.0.1", number, local_addr=("127.0.1.1", 0)) for _ in range(3)
+            ]
+            while shares.open < 3:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0)
+            assert (await ask(number, "127.2.0.1")).startswith(b"HTTP/1.1 200 ")
+            closed = [asyncio.create_task(reader.read()) for reader, _ in strangers]
+            await asyncio.wait(closed, return_when=asyncio.FIRST_COMPLETED)
+            for _, writer in strangers:
+                writer.transport.abort()
+            await asyncio.gather(*closed, return_exceptions=True)
+
+    asyncio.run(run())
