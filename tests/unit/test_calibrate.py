@@ -15,7 +15,7 @@ from scipy.special import gammaln, ndtr
 from oracles import Estimate, oracle
 from oracles.calibrate import FAMILIES, FITS, calibrate
 from oracles.consistency import METHODS, apply
-from oracles.consistency.fitting import Sample
+from oracles.consistency.laws import Sample
 from oracles.errors import ParameterError
 from oracles.kernels.posterior import DIRECT_VALUES, STAIRS
 
