@@ -141,9 +141,10 @@ class Law(ABC):
         high = self.n + 0.5
         return sorted({low, high, *(corner for corner in inner if low < corner < high)})
 
-    def nodes(self) -> tuple[Floats, Floats]:
-        """Return nodes and weights that sum over the whole law."""
+    def nodes(self, widest: float = np.inf) -> tuple[Floats, Floats]:
+        """Return nodes and weights that sum over the whole law, in panels that are at most so wide."""
         reach, width = self.body()
+        width = min(width, widest)
         # Half-way between integers near the centre: a sharp law lies there, far from both ends.
         centre = np.floor(self.centre) + 0.5
         return nodes([Corner(place, reach, width) for place in self.corners([centre])])
