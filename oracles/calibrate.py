@@ -8,11 +8,13 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from oracles.consistency import NORM_SUB, find
-from oracles.consistency.fitting import FAMILIES, FITS, Calibration, fit_prior
+from oracles.consistency.calibration import Calibration, Prior
+from oracles.consistency.fitting import FAMILIES, FITS, fit_prior, under_prior
+from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.risk import rejects_prior
 
-__all__ = ["FAMILIES", "FITS", "Calibrated", "calibrate"]
+__all__ = ["FAMILIES", "FITS", "Calibrated", "Prior", "calibrate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +35,14 @@ def calibrate(
     fit: str = "ml",
     *,
     fallback: str = NORM_SUB,
+    prior: Prior | None = None,
 ) -> Calibrated:
-    """Return posterior shares under a prior of this family. "auto" takes the family of highest likelihood.
+    """Return posterior shares under a prior of this family.
 
-    `fit` is "ml" (maximum likelihood) or "mean_variance". `fallback` is the method that replaces a rejected
-    prior.
+    "auto" takes the law of highest likelihood, and "best" takes "free" if it is clearly more likely than the power
+    law. `fit` is "ml" (maximum likelihood) or "mean_variance". `fallback` is the method that replaces a rejected
+    prior. `prior` takes a prior from elsewhere in place of `family`: that of another estimate of the same question, or
+    `Prior.of_counts`.
 
     >>> import numpy as np
     >>> from oracles import oracle
@@ -48,5 +53,10 @@ def calibrate(
     (True, np.int64(8))
     """
     find(fallback)
-    calibration = fit_prior(estimate, family, fit)
+    if prior is None:
+        calibration = fit_prior(estimate, family, fit)
+    elif (family, fit) == ("power_law", "ml"):
+        calibration = under_prior(estimate, prior)
+    else:
+        raise ParameterError("a prior from elsewhere is not fitted; leave out family and fit")
     return Calibrated(**{part.name: getattr(calibration, part.name) for part in fields(calibration)}, fallback=fallback)

@@ -16,7 +16,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from oracles.consistency.fitting import Calibration
+from oracles.consistency.calibration import Calibration
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
 from oracles.estimate.intervals import listed_level

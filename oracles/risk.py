@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from oracles.consistency import BASE, CALIBRATE, METHODS, NORM_SUB, apply, blank, find
-from oracles.consistency.fitting import Calibration, fit_prior
+from oracles.consistency.calibration import Calibration
+from oracles.consistency.fitting import fit_prior
 from oracles.consistency.method import TASKS, Task, clipped_answer
 from oracles.consistency.rehearsal import likely_truth, rehearse
 from oracles.errors import ParameterError

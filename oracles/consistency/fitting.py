@@ -8,89 +8,75 @@ Jia and Gong 2019, "Calibrate: frequency estimation and heavy hitter identificat
 privacy via incorporating prior knowledge".
 """
 
-from dataclasses import dataclass, field
-from functools import cached_property
-
 import numpy as np
-from numpy.typing import NDArray
 
+from oracles.consistency import free
+from oracles.consistency.calibration import Calibration, OfCounts, Prior, Unknown
 from oracles.consistency.laws import Sample, by_likelihood, by_moments
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
+from oracles.kernels.atoms import AtomPosterior
 from oracles.kernels.posterior import Posterior
-from oracles.kernels.priors import Law
-from oracles.types import Floats
 
-FAMILIES = ("power_law", "gaussian", "laplace", "poisson")
+LAWS = ("power_law", "gaussian", "laplace", "poisson")
+"""Families of laws with one or two parameters. "auto" chooses among these."""
+FREE = "free"
+"""The prior without a family."""
+FAMILIES = (*LAWS, FREE)
+CHOICES = ("auto", "best")
+"""Names that choose a family: by likelihood alone, and between the power law and `free`."""
 FITS = ("ml", "mean_variance")
 
 
-@dataclass(frozen=True)
-class Prior:
-    """A fitted law of the true counts."""
-
-    family: str
-    law: Law | None = field(repr=False)
-    """Fitted law, or None without independent reports."""
-    log_likelihood: float
-    """Log-likelihood of the noisy counts of all values."""
-    kolmogorov_smirnov: float
-    """Largest distance between the distribution of the noisy counts and the fitted one.
-
-    It decides nothing: it rejects the data on which calibrating helps most.
-    """
-    note: str | None = None
-    """Limit of the family that matters here, in words."""
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        return self.law.parameters if self.law else {}
-
-
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """The posterior of every share, from the fitted prior and the reports."""
-
-    estimate: Estimate = field(repr=False)
-    prior: Prior
-    shares: Floats
-    """Posterior means."""
-    _posterior: "Posterior | Unknown" = field(repr=False)
-    _place: NDArray[np.intp] = field(repr=False)
-    """Index of each value among the distinct ones of the posterior."""
-
-    @property
-    def family(self) -> str:
-        return self.prior.family
-
-    @cached_property
-    def stdev(self) -> Floats:
-        """Posterior standard deviation of each share."""
-        deviations: Floats = np.sqrt(self._posterior.variance()) / self._posterior.n
-        return deviations[self._place]
-
-    def above(self, threshold: float) -> Floats:
-        """Return the probability that each share exceeds `threshold`."""
-        if not threshold < 1.0:
-            return np.zeros(len(self.shares))
-        count = int(np.floor(self._posterior.n * max(threshold, -1.0) + 1e-9))
-        return self._posterior.above(count)[self._place]
-
-
 def fit_prior(estimate: Estimate, family: str = "power_law", fit: str = "ml") -> Calibration:
-    """Return posterior shares under a prior of this family. "auto" takes the family of highest likelihood.
+    """Return posterior shares under a prior of this family.
 
+    "auto" takes the law of highest likelihood. "best" takes "free" if it is clearly more likely than the power law.
     `fit` is "ml" (maximum likelihood) or "mean_variance".
     """
-    if family != "auto" and family not in FAMILIES:
-        raise ParameterError(f"unknown family {family!r}; choose one of {', '.join(FAMILIES)} or auto")
+    if family not in (*FAMILIES, *CHOICES):
+        raise ParameterError(f"unknown family {family!r}; choose one of {', '.join((*FAMILIES, *CHOICES))}")
     if fit not in FITS:
         raise ParameterError(f"unknown fit {fit!r}; choose one of {', '.join(FITS)}")
+    if fit != "ml" and family in (FREE, "best"):
+        raise ParameterError(f"{family} has no parameters to fit by mean and variance; use fit='ml'")
     if not estimate.n_independent:
         return _unknown(estimate, family)
+    if family == FREE:
+        return _free(estimate)
+    if family != "best":
+        return _fit_law(estimate, LAWS if family == "auto" else (family,), fit)
 
+    # A free law has so much choice that it fits noise too. The penalty is that of one more parameter for two values.
+    power_law = _fit_law(estimate, ("power_law",), fit)
+    free_law = _free(estimate)
+    gain = free_law.prior.log_likelihood - power_law.prior.log_likelihood
+    return free_law if gain > np.log(len(estimate.shares)) else power_law
+
+
+def under_prior(estimate: Estimate, prior: Prior) -> Calibration:
+    """Return posterior shares under a prior from elsewhere. It is scaled by shares."""
+    if not estimate.n_independent:
+        return _unknown(estimate, prior.family)
+    return _by_atoms(estimate, prior.family, free.under(prior.in_shares(estimate.sigma), estimate))
+
+
+def _free(estimate: Estimate) -> Calibration:
+    return _by_atoms(estimate, FREE, free.fitted(estimate))
+
+
+def _by_atoms(estimate: Estimate, family: str, posterior: AtomPosterior) -> Calibration:
+    prior = Prior(
+        family,
+        log_likelihood=posterior.log_likelihood,
+        kolmogorov_smirnov=posterior.distance(),
+        atoms=posterior.atoms,
+    )
+    return Calibration(estimate, prior, posterior.mean(), posterior)
+
+
+def _fit_law(estimate: Estimate, families: tuple[str, ...], fit: str) -> Calibration:
     sample = Sample.of(estimate)
-    families = FAMILIES if family == "auto" else (family,)
     laws = [by_likelihood(name, sample) if fit == "ml" else by_moments(name, sample) for name in families]
     likelihoods = [sample.log_likelihood(law) for law in laws]
     best = int(np.argmax(likelihoods))
@@ -99,15 +85,15 @@ def fit_prior(estimate: Estimate, family: str = "power_law", fit: str = "ml") ->
     law = laws[best].rounded()
     name = families[best]
     prior = Prior(name, law, likelihoods[best], sample.distance(law), _note(name, sample))
-    posterior = Posterior(law, sample.s, sample.values)
-    return Calibration(estimate, prior, posterior.mean()[sample.place] / sample.n, posterior, sample.place)
+    posterior = OfCounts(Posterior(law, sample.s, sample.values), sample.place)
+    return Calibration(estimate, prior, posterior.mean(), posterior)
 
 
 def _unknown(estimate: Estimate, family: str) -> Calibration:
     size = len(estimate.shares)
-    prior = Prior(family, None, 0.0, 0.0, "without independent reports there is no prior")
-    unknown = Unknown(max(estimate.n, 1), size)
-    return Calibration(estimate, prior, np.full(size, 1.0 / size), unknown, np.zeros(size, np.intp))
+    note = "without independent reports there is no prior"
+    prior = Prior(family, None, 0.0, 0.0, note)
+    return Calibration(estimate, prior, np.full(size, 1.0 / size), Unknown(size))
 
 
 def _note(family: str, sample: Sample) -> str | None:
@@ -117,17 +103,3 @@ def _note(family: str, sample: Sample) -> str | None:
             " which a power law on 1..n cannot have; the shares are too large together"
         )
     return None
-
-
-@dataclass(frozen=True)
-class Unknown:
-    """A posterior without a single report: all reports are of one value, and each value is equally likely."""
-
-    n: int
-    size: int
-
-    def variance(self) -> Floats:
-        return np.array([self.n**2 * (1.0 - 1.0 / self.size) / self.size])
-
-    def above(self, count: int) -> Floats:
-        return np.array([1.0 if count < 0 else 1.0 / self.size])

@@ -10,7 +10,7 @@ from oracles.estimate import Estimate
 from oracles.types import Floats, Ints
 
 if TYPE_CHECKING:
-    from oracles.consistency.fitting import Calibration
+    from oracles.consistency.calibration import Calibration
 
 Task = Literal["single", "top", "sets"]
 """A use of shares: single values, the most frequent values, or sums over sets."""
