@@ -16,7 +16,8 @@ from benchmarks.accuracy import draw
 from benchmarks.harness import arguments, table_of
 from oracles import Estimate, oracle
 from oracles.consistency import apply
-from oracles.consistency.fitting import Calibration, fit_prior
+from oracles.consistency.calibration import Calibration
+from oracles.consistency.fitting import fit_prior
 
 SIZE = 1024
 PEOPLE = 1_000_000

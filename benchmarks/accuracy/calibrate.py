@@ -8,15 +8,16 @@ import numpy as np
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table, Track, mse, seeded
 from oracles import Estimate, oracle
-from oracles.calibrate import FAMILIES, FITS, calibrate
+from oracles.calibrate import FITS, calibrate
 from oracles.consistency import apply
+from oracles.consistency.fitting import LAWS
 from oracles.heavy import Evidence
 from oracles.kernels.simplex import project
 from oracles.types import Floats, Ints
 
 RUNS = 40
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 5.0)
-PRIORS = list(product(FAMILIES, FITS))
+PRIORS = list(product(LAWS, FITS))
 LISTS = ("OUE", "Calibrate", "Calibrate, mean and variance", "`decided`")
 PARTS = (0.25, 0.5, 1.0, 2.0)
 OTHERS = ("grr", "sue", "olh")
