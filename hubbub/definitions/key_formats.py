@@ -7,7 +7,7 @@ from hubbub.definitions.table import dump
 from hubbub.texts import few
 from oracles.query import Query
 
-NEEDED = {"compare": 3, "lengthened": 3, "prior": 3, "spread": 3}
+FIRST_FORMATS = {"compare": 3, "lengthened": 3, "prior": 3, "spread": 3}
 """The formats version by key. A key counts if the stored table of a query has it, by the file or by its edition."""
 
 
@@ -15,13 +15,13 @@ def early_keys(queries: Iterable[Query], formats: Formats) -> Iterator[str]:
     """Yield a sentence for each key in use that needs a higher formats version than the topics have."""
     names: dict[str, list[str]] = {}
     for query in queries:
-        for key in sorted(NEEDED.keys() & dump(query).keys()):
-            if formats.version < NEEDED[key]:
+        for key in sorted(FIRST_FORMATS.keys() & dump(query).keys()):
+            if formats.version < FIRST_FORMATS[key]:
                 names.setdefault(key, []).append(query.name)
 
     for key, users in names.items():
         yield (
-            f"the query key `{key}` needs formats version {NEEDED[key]}, and the topics have formats {formats} "
+            f"the query key `{key}` needs formats version {FIRST_FORMATS[key]}, and the topics have formats {formats} "
             f"(queries: {few(users)}). Remove the key, or stop all workers and run `{RAISE}`"
         )
 

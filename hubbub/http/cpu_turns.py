@@ -100,12 +100,12 @@ class CpuTurns:
         self._is_ending = False
         self._spent = 0.0
         self._caller = None
-        granted = 0
-        while granted < SLICE_COST:
+        round_cost = 0
+        while round_cost < SLICE_COST:
             waiter = self._order.next()
             if waiter is None:
                 return
-            granted += waiter.cost
+            round_cost += waiter.cost
             waiter.wake()
         self._end_soon()
 

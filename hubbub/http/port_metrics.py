@@ -23,14 +23,16 @@ class PortMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         closed_text = "Connections and bodies that were ended or refused, by reason"
-        closed = CounterMetricFamily("hubbub_port_closed", closed_text, labels=["port", "reason"])
+        ends = CounterMetricFamily("hubbub_port_closed", closed_text, labels=["port", "reason"])
         for reason in REASONS:
-            closed.add_metric([self._port, reason], self._ends[reason])
+            ends.add_metric([self._port, reason], self._ends[reason])
 
-        held = GaugeMetricFamily("hubbub_port_held", "Units of a thing that callers of a port hold", labels=_OF_THINGS)
+        holdings = GaugeMetricFamily(
+            "hubbub_port_held", "Units of a thing that callers of a port hold", labels=_OF_THINGS
+        )
         most_text = "Units of a thing that the network or token holds which holds most"
         most = GaugeMetricFamily("hubbub_port_most", most_text, labels=_OF_THINGS)
         for thing, shares in self._things.items():
-            held.add_metric([self._port, thing], shares.held)
+            holdings.add_metric([self._port, thing], shares.held)
             most.add_metric([self._port, thing], shares.most)
-        yield from (closed, held, most)
+        yield from (ends, holdings, most)

@@ -39,9 +39,9 @@ def _exact(estimate: Estimate) -> LogDensity:
     q = estimate.oracle.q
     scale = float(np.log(p - q))
 
-    def log_density(observed: Floats, true: Floats) -> Floats:
-        counts = n * (q + (p - q) * observed)
-        result: Floats = saddlepoint.log_density(counts, n * true, n=n, p=p, q=q) + scale
+    def log_density(noisy_share: Floats, true_share: Floats) -> Floats:
+        counts = n * (q + (p - q) * noisy_share)
+        result: Floats = saddlepoint.log_density(counts, n * true_share, n=n, p=p, q=q) + scale
         return result
 
     return log_density
@@ -52,9 +52,9 @@ def _normal(estimate: Estimate) -> LogDensity:
     noise = estimate.noise
     scale = np.log(estimate.n) + 0.5 * np.log(2.0 * np.pi)
 
-    def log_density(observed: Floats, true: Floats) -> Floats:
-        variance = noise.a + noise.b * true
-        result: Floats = -0.5 * ((observed - true) ** 2 / variance + np.log(variance)) - scale
+    def log_density(noisy_share: Floats, true_share: Floats) -> Floats:
+        variance = noise.a + noise.b * true_share
+        result: Floats = -0.5 * ((noisy_share - true_share) ** 2 / variance + np.log(variance)) - scale
         return result
 
     return log_density

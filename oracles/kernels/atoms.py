@@ -68,26 +68,26 @@ class Bins:
     """Occupied edges, ascending, in units of 1/BINS."""
     times: Floats
     """Number of values at each edge."""
-    left: Ints = field(repr=False)
+    lower_index: Ints = field(repr=False)
     """Index of the lower edge of each value."""
     part: Floats = field(repr=False)
     """Part of each value that is at its upper edge."""
 
     @classmethod
     def of(cls, u: Floats) -> Self:
-        scaled = u * BINS
-        lower = np.floor(scaled).astype(np.int64)
-        part = scaled - lower
+        position = u * BINS
+        lower = np.floor(position).astype(np.int64)
+        part = position - lower
         edges = np.unique(lower)
         edges = np.union1d(edges, edges + 1)
 
         # Sums of values in the order of the domain would differ in the last digits between two orders.
-        left = np.searchsorted(edges, lower)
-        order = np.argsort(scaled, kind="stable")
-        at_left = np.bincount(left[order], 1.0 - part[order], len(edges))
-        at_right = np.bincount(left[order] + 1, part[order], len(edges))
+        lower_index = np.searchsorted(edges, lower)
+        order = np.argsort(position, kind="stable")
+        at_left = np.bincount(lower_index[order], 1.0 - part[order], len(edges))
+        at_right = np.bincount(lower_index[order] + 1, part[order], len(edges))
         times: Floats = (at_left + at_right).astype(np.float64)
-        return cls(edges, times, left, part)
+        return cls(edges, times, lower_index, part)
 
     @property
     def u(self) -> Floats:
@@ -95,8 +95,8 @@ class Bins:
 
     def read(self, results: Floats) -> Floats:
         """Return the result of each value, on the line between the results of its two edges."""
-        low = results[self.left]
-        return low + self.part * (results[self.left + 1] - low)
+        low = results[self.lower_index]
+        return low + self.part * (results[self.lower_index + 1] - low)
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,8 @@ class Scene:
 
         rows = first + np.arange(int((last - first).max()))[:, None]
         index = np.minimum(rows, len(points) - 1)
-        observed = np.broadcast_to(self.coordinate.share(bins), index.shape)
-        log_density = np.where(rows < last, self.log_density(observed, atom_shares[index]), -np.inf)
+        bin_shares = np.broadcast_to(self.coordinate.share(bins), index.shape)
+        log_density = np.where(rows < last, self.log_density(bin_shares, atom_shares[index]), -np.inf)
         top = log_density.max(axis=0)
         return _Band(index, np.exp(log_density - top), top)
 

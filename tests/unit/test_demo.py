@@ -183,10 +183,10 @@ def test_a_slow_machine_gets_a_rate_that_it_can_follow():
 
 def test_the_machine_is_measured(monkeypatch):
     monkeypatch.setattr(pace, "SECONDS", 0.05)
-    measured = pace.measure()
-    assert measured.cores >= 1
-    assert measured.capacity > 0.0
-    assert measured.rate == pace.choose(measured.capacity)
+    pace_here = pace.measure()
+    assert pace_here.cores >= 1
+    assert pace_here.capacity > 0.0
+    assert pace_here.rate == pace.choose(pace_here.capacity)
 
 
 @pytest.mark.parametrize("total", pace.RATES)
@@ -199,8 +199,8 @@ def test_each_rate_shows_what_the_demo_promises(total):
         seconds = crashes.FIRST_END if names else max(window.size for window in query.windows)
         first = min(crashes.CRASHES.values()) if names else 0
         share = surge.SHARE * (seconds - first - crashes.RISES) / seconds
-        needed = needed_people(query, 0) * (surge.SHARE / share) ** 2
-        assert rates[query.name] * (seconds - crashes.RISES) >= needed
+        people = needed_people(query, 0) * (surge.SHARE / share) ** 2
+        assert rates[query.name] * (seconds - crashes.RISES) >= people
 
 
 def late_demo():
@@ -227,17 +227,17 @@ def test_a_demo_on_time_says_nothing():
 
 def test_a_late_demo_says_so_moves_its_promises_and_recovers():
     (pages, names), punctuality = late_demo()
-    said = []
+    text_lines = []
     for second in range(1, 121):
         # Time goes on at half its speed in the results.
         for end in windows_until(pages, second / 2):
             punctuality.take_final(pages.name, end)
-        said += punctuality.lines(second)
-    text = "\n".join(said)
-    assert "late: results come" in said[0]
+        text_lines += punctuality.lines(second)
+    text = "\n".join(text_lines)
+    assert "late: results come" in text_lines[0]
     assert 'late: the name of the crash "null tile in map view" appears in about 2 minutes' in text
     assert "late: the surge of page-42 appears in about" in text
-    assert len(said) < 30
+    assert len(text_lines) < 30
 
     for query in (pages, names):
         for end in windows_until(query, 121):
@@ -252,9 +252,9 @@ def test_a_kept_promise_is_not_moved_and_one_that_a_final_broke_waits_for_the_ne
     punctuality = Punctuality([query], promises, START)
     punctuality.fulfil(query.name, "a")
     punctuality.take_final(query.name, int(START) + 58)
-    said = " ".join(punctuality.lines(200.0))
-    assert "the rise of a" not in said
-    minutes = int(re.search(r"the rise of b appears in about (\d+) minutes", said)[1])
+    text = " ".join(punctuality.lines(200.0))
+    assert "the rise of a" not in text
+    minutes = int(re.search(r"the rise of b appears in about (\d+) minutes", text)[1])
     assert minutes > 4
 
 

@@ -9,7 +9,7 @@ from aggregator.topics.doctor import state_lines, topic_lines
 from hubbub.definitions import catalog, formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, lower_text, raise_refusal, refuse_higher, release
-from hubbub.definitions.key_formats import NEEDED, early_keys, refuse_early_keys
+from hubbub.definitions.key_formats import FIRST_FORMATS, early_keys, refuse_early_keys
 from oracles.query import File
 from tests.queries import make_queries, make_table
 from tests.upgrade.releases import PRESENT, RELEASES
@@ -122,7 +122,7 @@ def test_a_newer_key_is_refused_below_its_formats_version_with_code_4():
         refuse_early_keys(queries.values(), Formats(2, "0.2.0"))
     assert error.value.exit_code == 4
     refuse_early_keys(queries.values(), Formats(3, "0.3.0"))
-    assert max(NEEDED.values()) <= NEWEST
+    assert max(FIRST_FORMATS.values()) <= NEWEST
 
 
 def test_a_check_names_a_key_that_needs_a_higher_formats_version():

@@ -124,8 +124,8 @@ def test_repeated_answers_and_samples_of_people_take_the_normal_law():
     rng = seeded("normal")
     e = seen(counts_of(POPULATIONS["64 hold 60%"]), 2.0, rng)
     once = calibrate(e, "free").shares
-    repeated = calibrate(Estimate(e.shares, 4 * N, e.oracle, N), "free").shares
-    assert np.abs(repeated - once).max() < 0.1 * e.sigma
+    four_times = calibrate(Estimate(e.shares, 4 * N, e.oracle, N), "free").shares
+    assert np.abs(four_times - once).max() < 0.1 * e.sigma
 
     sample = Estimate(e.shares, N, e.oracle, N, population=2 * N)
     assert np.abs(calibrate(sample, "free").shares - once).max() < 0.2 * e.sigma
@@ -188,11 +188,11 @@ def test_seven_digits_are_the_same_without_the_vectors_of_the_processor():
     rng = seeded("digits")
     e = seen(counts_of(np.arange(1.0, 301) ** -1.1), 2.0, rng)
     shares = json.dumps(e.shares.tolist())
-    found = set()
+    outputs = set()
     for features in ("", "AVX2 FMA3 AVX512F AVX512_SKX"):
         environment = {**os.environ, "NPY_DISABLE_CPU_FEATURES": features, "OMP_NUM_THREADS": "1" if features else "8"}
         command = [sys.executable, "-W", "ignore", "-c", SCRIPT]
-        found.add(
+        outputs.add(
             subprocess.run(command, input=shares, env=environment, capture_output=True, text=True, check=True).stdout
         )
-    assert len(found) == 1
+    assert len(outputs) == 1

@@ -83,10 +83,10 @@ def test_a_connection_that_gives_way_waits_no_longer(monkeypatch):
             while shares.open < 3:  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0)
             assert (await ask(number, "127.2.0.1")).startswith(b"HTTP/1.1 200 ")
-            closed = [asyncio.create_task(reader.read()) for reader, _ in strangers]
-            await asyncio.wait(closed, return_when=asyncio.FIRST_COMPLETED)
+            ends = [asyncio.create_task(reader.read()) for reader, _ in strangers]
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for _, writer in strangers:
                 writer.transport.abort()
-            await asyncio.gather(*closed, return_exceptions=True)
+            await asyncio.gather(*ends, return_exceptions=True)
 
     asyncio.run(run())

@@ -59,7 +59,7 @@ def test_clients_of_kafka_are_made_in_one_module():
     makers = set()
     for path in modules("aggregator", "hubbub", "producers"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            called = node.func if isinstance(node, ast.Call) else None
-            if isinstance(called, ast.Name) and called.id in CLIENTS:
+            callee = node.func if isinstance(node, ast.Call) else None
+            if isinstance(callee, ast.Name) and callee.id in CLIENTS:
                 makers.add(name(path))
     assert makers == {MAKER}
