@@ -6,6 +6,7 @@ from typing import Any
 
 from oracles.query import settings
 from oracles.query.domain import NUMBERS, Domain, Ranges, Sets
+from oracles.query.domain_kinds import NameDomain, PairDomain
 from oracles.query.domain_reader import ranges_of, read_domain, sets_of
 from oracles.query.draft import Draft
 from oracles.query.settings import Place, choice, shown, table
@@ -37,7 +38,7 @@ def read_answer(draft: Draft) -> Domain | None:
     if "domain" not in draft:
         return None
     if draft.has_strings:
-        return Domain.of_strings(read_discovery(draft.table, draft.place, draft["pane"]))
+        return NameDomain.of(read_discovery(draft.table, draft.place, draft["pane"]))
     return read_domain(draft.table["domain"], draft.at("domain"), draft.folder, draft["other"])
 
 
@@ -87,12 +88,12 @@ def read_pairs(draft: Draft) -> list[Attribute]:
 
 def _pair_domain(rows: Domain, columns: Domain, names: list[str], place: Place) -> Domain:
     """Return the domain of a pair. Refuse numbers, and pairs with too many values."""
-    if rows.scale is not None or columns.scale is not None:
+    if not (rows.can_pair and columns.can_pair):
         raise place.error(f"must be pairs of values, but {shown(names)} has a number")
     if rows.size * columns.size > MOST_PAIRS:
         sizes = f"{rows.size} x {columns.size} = {rows.size * columns.size:,}"
         raise place.error(f"must have at most {MOST_PAIRS:,} pairs of values, because a record holds all; got {sizes}")
-    return Domain.of_pair(rows, columns)
+    return PairDomain.of(rows, columns)
 
 
 def read_sets(draft: Draft) -> dict[str, Sets]:
@@ -119,7 +120,7 @@ def _each_domain(draft: Draft, key: str, read: Callable[[object, Place, Domain],
     value = draft.table.get(key, {})
     domains = draft["attributes"]
     if not domains:
-        return {"": () if draft.has_strings else read(value, place, draft["domain"])}
+        return {"": read(value, place, draft["domain"])}
 
     tables = table(value, place, domains)
     return {name: read(tables.get(name, {}), place / name, domain) for name, domain in domains.items()}

@@ -1,4 +1,4 @@
-"""Domains: the possible answers and their positions."""
+"""Domains: the possible answers and their positions. Values are here, and the other kinds in `domain_kinds`."""
 
 import json
 import re
@@ -6,11 +6,11 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from oracles.errors import ReportError
 from oracles.numbers import Scale
-from oracles.query.settings import shown
+from oracles.query.settings import Rule, shown
 from oracles.query.strings import Discovery
 
 OTHER = "(other)"
@@ -33,7 +33,15 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,9}")
 
 @dataclass(frozen=True)
 class Domain:
-    """Values in order, or only their number: then their names are "0", "1", ... Numbers have a scale of bins."""
+    """Values in order, or only their number: then their names are "0", "1", ... Other kinds are subclasses."""
+
+    kind: ClassVar[str] = VALUES
+    """The kind of the answers."""
+    no_sets: ClassVar[str] = ""
+    """Why the answers have no sets, or nothing."""
+    no_ranges: ClassVar[str] = "must be absent: ranges are for numbers, and sets for values"
+    can_pair: ClassVar[bool] = True
+    """Whether the answers can be counted in pairs with others."""
 
     values: tuple[str, ...] | None
     size: int
@@ -48,47 +56,30 @@ class Domain:
     discovery: Discovery | None = None
     """Coding of unknown strings, or None if the values are listed. The size is then the number of cells."""
 
-    @classmethod
-    def of_pair(cls, rows: "Domain", columns: "Domain") -> "Domain":
-        """Return the domain of all pairs, as the cells of a table in the order of its rows."""
-        return cls(None, rows.size * columns.size, False, parts=(rows, columns))
-
-    @classmethod
-    def of_strings(cls, discovery: Discovery) -> "Domain":
-        """Return the domain of unknown strings."""
-        return cls(None, 1 << discovery.cells, False, discovery=discovery)
-
-    @property
-    def kind(self) -> str:
-        """The kind of the answers."""
-        if self.discovery is not None:
-            return NAMES
-        return VALUES if self.scale is None else NUMBERS
-
     @property
     def in_file(self) -> Any:
         """The domain as a query file has it, with all defaults, and with the values of its file."""
-        if self.discovery is not None:
-            return self.discovery.table
-        if self.scale is None:
-            return self.named if self.values is None else list(self.values)
-
-        table = {"low": self.scale.low, "high": self.scale.high, "bins": self.scale.bins, "scale": self.scale.kind}
-        return table if self.unit is None else {**table, "unit": self.unit}
+        return self.named if self.values is None else list(self.values)
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """The settings that the digest covers. The unit of numbers is for people only."""
-        if self.discovery is not None:
-            return {"domain": self.discovery.meaning}
-        if self.scale is not None:
-            return {"domain": {key: value for key, value in self.in_file.items() if key != "unit"}}
+        """The settings that the digest covers."""
         return {"domain": self.in_file, "other": self.other}
 
     @property
     def edges(self) -> list[float] | None:
         """Edges of the bins of numbers, or None if the answers are values."""
-        return None if self.scale is None else self.scale.edges.tolist()
+        return None
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of a value in a file, which becomes its position."""
+        return Rule("a value of the domain", lambda value: self.find(value) is not None, self.find)
+
+    @property
+    def comparisons(self) -> int:
+        """Number of values of which windows are compared with earlier ones."""
+        return self.size
 
     @property
     def named(self) -> int:
@@ -96,50 +87,37 @@ class Domain:
         return self.size - self.other
 
     def limit(self, publish: int | None) -> int | None:
-        """Return the most values that a record shows of itself, or None for all of them.
+        """Return the most values that a record shows of itself, or None for all of them."""
+        return publish
 
-        Readers compute conditional shares of a pair from all its cells, so `publish` does not apply to pairs.
+    def wrong_form(self, answer: object) -> str | None:
+        """Return the form that a client's answer must have, or None if it has it.
+
+        Only a wrong value counts as "(other)". A wrong type is an error, or it would be counted there unnoticed.
         """
-        return publish if self.parts is None else None
+        if isinstance(answer, str) or (self.values is None and type(answer) is int):
+            return None
+        return "a whole number or its name" if self.values is None else "the name of a value"
 
     def name(self, position: int) -> str:
         """Return the value at `position`."""
         if not 0 <= position < self.size:
             raise ReportError(f"a position in this domain must be from 0 to {self.size - 1}, got {position}")
-        if self.scale is not None:
-            return self.scale.text(position)
-        if self.parts is not None:
-            return pair_text(self.pair(position))
+        return self._text(position)
+
+    def _text(self, position: int) -> str:
         if position == self.named:
             return OTHER
         return str(position) if self.values is None else self.values[position]
 
-    def pair(self, position: int) -> list[str]:
-        """Return the two values of the pair at `position`."""
-        rows, columns = self._two
-        return [rows.name(position // columns.size), columns.name(position % columns.size)]
-
-    @property
-    def _two(self) -> tuple["Domain", "Domain"]:
-        if self.parts is None:
-            raise TypeError("the domain has single values")
-        return self.parts
-
     @cached_property
     def names(self) -> tuple[str, ...] | None:
         """Names of all values in order, or None if the domain is a size."""
-        if self.parts is not None:
-            return tuple(self.name(position) for position in range(self.size))
         return None if self.values is None else self.values + (OTHER,) * self.other
 
     def position(self, value: str | float) -> int:
-        """Return the position of `value`. Values outside the domain have that of "(other)", if there is one.
-
-        A number beyond an end of the scale counts in the bin at that end.
-        """
+        """Return the position of `value`. Values outside the domain have that of "(other)", if there is one."""
         position = self.find(value)
-        if position is None and self.scale is not None:
-            raise ReportError(f"an answer must be a number and not NaN, got {shown(value)}")
         if position is None and self.other:
             return self.size - 1
         if position is None:
@@ -149,17 +127,7 @@ class Domain:
         return position
 
     def find(self, value: object) -> int | None:
-        """Return the position of `value`, or None. The values of a size may be integers.
-
-        A pair is a list of two values, or its text.
-        """
-        if self.discovery is not None:
-            return None
-        if self.scale is not None:
-            return _bin(self.scale, value)
-        if self.parts is not None:
-            return self._find_pair(value)
-
+        """Return the position of `value`, or None. The values of a size may be integers."""
         if value == OTHER and self.other:
             return self.size - 1
         if self.values is not None:
@@ -168,18 +136,6 @@ class Domain:
         # A text such as "007" or "+7" is no name of a position, although int() reads it.
         number = int(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
         return number if type(number) is int and 0 <= number < self.named else None
-
-    def _find_pair(self, value: object) -> int | None:
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            # Requests have such texts too, and thousands of brackets exceed the depth of the parser.
-            except (ValueError, RecursionError):
-                return None
-        if not isinstance(value, list | tuple) or len(value) != 2:
-            return None
-        row, column = (domain.find(name) for domain, name in zip(self._two, value, strict=True))
-        return None if row is None or column is None else row * self._two[1].size + column
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -195,19 +151,6 @@ def pair_text(pair: Sequence[str]) -> str:
     '["3.2","TypeError"]'
     """
     return json.dumps(list(pair), ensure_ascii=False, separators=(",", ":"))
-
-
-def _bin(scale: Scale, value: object) -> int | None:
-    """Return the bin of a number, or of its text. None for everything else."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    # Python takes true for the number 1.
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
-        return None
-    return int(scale.positions([float(max(min(value, scale.high), scale.low))])[0])
 
 
 def composed(text: str) -> str:

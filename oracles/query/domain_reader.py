@@ -1,12 +1,13 @@
 """The keys of a query that need its domain: the domain itself, named sets of values, and ranges of numbers."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from oracles.errors import ParameterError
 from oracles.mechanisms.haar import BINS
 from oracles.numbers import LINEAR, LOG, Scale
 from oracles.query.domain import BINS_BY_DEFAULT, OTHER, Domain, Ranges, Sets, composed, is_nameable
+from oracles.query.domain_kinds import NumberDomain
 from oracles.query.settings import Place, Rule, choice, number, quantile_of, repeated, several, shown, table
 from oracles.query.strings import is_discovery
 from oracles.query.text import read_text
@@ -24,7 +25,7 @@ _UNIT = Rule("a text of 1 to 16 characters", lambda value: is_nameable(value) an
 _SCALE_KEYS = ("low", "high", "bins", "scale", "unit")
 
 
-def _numbers(value: dict[str, Any], place: Place, other: bool | None) -> Domain:
+def _numbers(value: dict[str, Any], place: Place, other: bool | None) -> NumberDomain:
     """Return the domain of numbers between two ends."""
     keys = table(value, place, _SCALE_KEYS)
     for end in ("low", "high"):
@@ -41,7 +42,7 @@ def _numbers(value: dict[str, Any], place: Place, other: bool | None) -> Domain:
         scale = Scale(_FINITE(keys["low"], place / "low"), _FINITE(keys["high"], place / "high"), bins, kind)
     except ParameterError as error:
         raise place.error(str(error)) from error
-    return Domain(None, bins, False, scale, unit)
+    return NumberDomain(None, bins, False, scale, unit)
 
 
 def read_domain(value: object, place: Place, folder: Path | None, other: bool | None) -> Domain:
@@ -101,18 +102,17 @@ def _file(name: Any, place: Place, folder: Path) -> tuple[str, ...]:
 
 def sets_of(value: object, place: Place, domain: Domain) -> Sets:
     """Return the sets of a table. Each is a list of distinct values of the domain."""
-    if domain.scale is not None and value:
-        raise place.error("must be absent: sets are for values, and ranges for numbers")
-    member = Rule("a value of the domain", lambda item: domain.find(item) is not None, domain.find)
-    sets = {name: several(values, place / name, member) for name, values in table(value, place).items()}
+    if value and domain.no_sets:
+        raise place.error(domain.no_sets)
+    sets = {name: several(values, place / name, domain.rule) for name, values in table(value, place).items()}
     return tuple((name, tuple(sorted(sets[name]))) for name in sorted(sets))
 
 
 def ranges_of(value: object, place: Place, domain: Domain) -> Ranges:
     """Return the ranges of a table. Each is a list of two numbers, with at least one whole bin between them."""
-    if domain.scale is None:
+    if domain.no_ranges:
         if value:
-            raise place.error("must be absent: ranges are for numbers, and sets for values")
+            raise place.error(domain.no_ranges)
         return ()
 
     ranges = {}
@@ -126,7 +126,7 @@ def ranges_of(value: object, place: Place, domain: Domain) -> Ranges:
         if start >= end:
             raise (place / name).error(f"must begin below its end, got {shown(ends)}")
         # Records count whole bins only, so a range inside one bin would always be empty.
-        first_bin, end_bin = domain.scale.bounds(start, end)
+        first_bin, end_bin = cast(Scale, domain.scale).bounds(start, end)
         if first_bin >= end_bin:
             raise (place / name).error(f"must hold a whole bin, got {shown(ends)}; use ends that are further apart")
         ranges[name] = (start, end)

@@ -117,11 +117,10 @@ def _threshold(draft: Draft) -> Threshold:
 
 def limits(draft: Draft) -> tuple[tuple[float, float], ...]:
     """Return the limits of quantiles, which the threshold of one answer that is a number has."""
-    domain = draft["domain"]
     threshold = draft.table.get("threshold")
-    if domain is None or domain.scale is None or threshold in (None, "significance"):
+    if draft["attributes"] or not draft["quantiles"] or threshold in (None, "significance"):
         return ()
-    return settings.read_limits(threshold, draft.at("threshold"), domain.scale)
+    return settings.read_limits(threshold, draft.at("threshold"), draft["domain"].scale)
 
 
 def _threshold_in_file(query: "Query") -> Any:

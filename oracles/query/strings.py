@@ -85,8 +85,6 @@ def is_encodable(text: str) -> bool:
 
 def _check_values(keys: Mapping[str, Any], place: Place) -> None:
     """Refuse values that a query of unknown strings cannot have, although it may have their keys."""
-    if keys.get("sets"):
-        raise (place / "sets").error("must be absent: sets are for values that the file lists")
     if keys.get("other"):
         raise (place / "other").error("must be absent: a character outside the alphabet becomes its last symbol")
     if keys.get("threshold", "significance") != "significance":
