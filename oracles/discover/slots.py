@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,9 +65,9 @@ class Slots(Smp):
     def answer_counts(self, state: NDArray[np.integer], n: int) -> Sequence[int | tuple[int, ...]]:
         return [tuple(self.answering(state.astype(np.int64, copy=False), n))]
 
-    def keyed(self, digest: bytes) -> "Slots":
+    def keyed(self, digest: bytes) -> Self:
         """Return the same slots with the hash of another digest."""
-        return Slots(replace(self.strings, digest=digest), lambda _: self.cell_oracle)
+        return type(self)(replace(self.strings, digest=digest), lambda _: self.cell_oracle)
 
     @property
     def cell_oracle(self) -> Oracle:

@@ -61,6 +61,11 @@ class Mechanism(ABC):
         is the maximal-gain attack of Cao, Jia and Gong 2021.
         """
 
+    def keyed(self, digest: bytes) -> Self:
+        """Return the oracle with the hash of a query. By default it has none."""
+        del digest
+        return self
+
     def zeros(self) -> Ints:
         """Return an empty tally. Tallies add and subtract as vectors of integers."""
         return np.zeros(self.state_size, np.int64)

@@ -21,18 +21,15 @@ def _oracle_in_file(query: "Query") -> str | list[str]:
     return names[0] if len(set(names)) == 1 else list(names)
 
 
-def _oracle_in_digest(query: "Query") -> str | dict[str, str]:
-    if query.domain is not None:
-        return query.oracle_names[0]
-    names = (attribute.name for attribute in query.attributes)
-    return dict(zip(names, query.oracle_names, strict=True))
+def _oracle_in_digest(query: "Query") -> str | dict[str, str] | None:
+    return query.by_attribute(query.oracle_names)
 
 
 def _sets_in_file(query: "Query") -> dict[str, Any]:
     def texts(sets: Sets, domain: Domain) -> dict[str, list[str]]:
         return {name: [domain.name(position) for position in positions] for name, positions in sets}
 
-    if query.domain is not None:
+    if query.domain:
         return texts(query.sets, query.domain)
     return {single.name: texts(single.sets, single.domain) for single in query.attributes if single.sets}
 
@@ -41,7 +38,7 @@ def _ranges_in_file(query: "Query") -> dict[str, Any] | None:
     def ends(ranges: Ranges) -> dict[str, list[float]]:
         return {name: list(pair) for name, pair in ranges}
 
-    if query.domain is not None:
+    if query.domain:
         return ends(query.ranges) or None
     return {single.name: ends(single.ranges) for single in query.attributes if single.ranges} or None
 
@@ -52,7 +49,7 @@ ANSWER_KEYS = (
         'adds a last value "(other)" for answers outside the domain',
         FLAG,
         default_text="true for named values",
-        digest=lambda query: None if query.domain is None else query.domain.meaning.get("other"),
+        digest=lambda query: query.domain and query.domain.meaning.get("other"),
     ),
     Key(
         "buckets",
@@ -77,8 +74,8 @@ ANSWER_KEYS = (
         "[unknown strings](#unknown-strings)",
         default_text="required, or `attributes`",
         settle=answers.read_answer,
-        dump=lambda query: None if query.domain is None else query.domain.in_file,
-        digest=lambda query: None if query.domain is None else query.domain.meaning["domain"],
+        dump=lambda query: query.domain and query.domain.in_file,
+        digest=lambda query: query.domain and query.domain.meaning["domain"],
     ),
     Key(
         "attributes",

@@ -99,6 +99,12 @@ class Query(Settings):
         """The hash of unknown strings, or None if the answers are listed."""
         return self.oracle.strings if isinstance(self.oracle, Slots) else None
 
+    def cells_of(self, answer: str | float) -> tuple[int, ...]:
+        """Return the position of the one answer. A string has a cell for each level and map."""
+        if self.strings is not None and isinstance(answer, str):
+            return tuple(self.strings.cells_of(answer).tolist())
+        return (self.domains[0].position(answer),)
+
     @property
     def _encoders(self) -> dict[str, Oracle]:
         """Oracle of each attribute, by its name."""
@@ -139,7 +145,7 @@ class Query(Settings):
     @property
     def buckets(self) -> int | dict[str, int] | None:
         """Buckets of olh if they are not the best for epsilon, by attribute if there are several. Else None."""
-        return self._by_attribute(self.fewer)
+        return self.by_attribute(self.fewer)
 
     @property
     def table(self) -> int | dict[str, int] | None:
@@ -159,9 +165,9 @@ class Query(Settings):
     @property
     def edges(self) -> list[float] | dict[str, list[float]] | None:
         """Edges of the bins of numbers, by attribute if there are several. None if no answer is a number."""
-        return self._by_attribute([domain.edges for domain in self.domains])
+        return self.by_attribute([domain.edges for domain in self.domains])
 
-    def _by_attribute(self, values: Sequence[_T | None]) -> _T | dict[str, _T] | None:
+    def by_attribute(self, values: Sequence[_T | None]) -> _T | dict[str, _T] | None:
         """Return the value of the one answer, or those of the attributes by name. None if no answer has one."""
         if not self.attributes:
             return values[0]

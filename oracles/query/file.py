@@ -6,7 +6,6 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from oracles.discover import Slots
 from oracles.mechanisms import COMING, EDITION
 from oracles.query.answers import attributes_of
 from oracles.query.definition import Query
@@ -107,17 +106,15 @@ def _query(name: str, value: object, place: Place, folder: Path | None, edition:
         open=open_keys(draft),
     )
     # The digest keys the hash and covers the whole query, so this comes last.
-    if isinstance(query.oracle, Slots):
-        return replace(query, oracle=query.oracle.keyed(query.digest))
-    return query
+    oracle = query.oracle.keyed(query.digest)
+    return query if oracle is query.oracle else replace(query, oracle=oracle)
 
 
 def _check_size(draft: Draft) -> None:
     """Refuse a query whose tally or stored windows are too large."""
     cells = tally_cells(draft["oracle"].oracle.state_size, draft["groups"])
-    # A search for names compares no windows with earlier ones.
-    domains = [] if draft.has_strings else [*draft.domains, *(pair.domain for pair in draft["pairs"])]
-    values = sum(domain.size for domain in domains)
+    domains = [*draft.domains, *(pair.domain for pair in draft["pairs"])]
+    values = sum(domain.comparisons for domain in domains)
     check_sizes(cells, values, draft["windows"], draft.place, "attributes" if draft["attributes"] else "domain")
 
 

@@ -4,7 +4,7 @@ import hmac
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -247,12 +247,8 @@ class Client:
     def _positions(self, value: Answer) -> tuple[int, ...]:
         """Return the index of the value in its domain, or one index for each attribute. A string has many cells."""
         query = self.query
-        if query.strings is not None:
-            if not isinstance(value, str):
-                raise ReportError(f"an answer to {query.name!r} must be a text, got {shown(value)}")
-            return tuple(query.strings.cells_of(value).tolist())
-        if query.domain is not None:
-            return (_position(query.domain, value, query.name),)
+        if query.domain:
+            return query.cells_of(_checked(query.domain, value, query.name))
 
         names = [attribute.name for attribute in query.singles]
         if isinstance(value, Mapping) and value.keys() == set(names):
@@ -263,7 +259,7 @@ class Client:
             raise ReportError(f"query {query.name!r} needs a value for each of {', '.join(names)}; got {shown(value)}")
 
         answers = zip(query.singles, values, strict=True)
-        return tuple(_position(attribute.domain, single, attribute.name) for attribute, single in answers)
+        return tuple(single.domain.position(_checked(single.domain, part, single.name)) for single, part in answers)
 
 
 def _check_allowed(query: Query, allow: Collection[str] | None, pinned: Pins) -> None:
@@ -278,15 +274,11 @@ def _check_allowed(query: Query, allow: Collection[str] | None, pinned: Pins) ->
         check_pins(public_definition(query), pins)
 
 
-def _position(domain: Domain, value: object, name: str) -> int:
+def _checked(domain: Domain, value: Any, name: str) -> Any:
+    """Return an answer. Raise an error if its form is wrong."""
     if isinstance(value, np.integer | np.floating):
         value = value.item()
-    if domain.scale is not None:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ReportError(f"an answer to {name!r} must be a number, got {shown(value)}")
-        return domain.position(value)
-    # Only a wrong value counts as "(other)". A wrong type is an error, or it would be counted there unnoticed.
-    if not isinstance(value, str) and (domain.values is not None or type(value) is not int):
-        kind = "the name of a value" if domain.values is not None else "a whole number or its name"
-        raise ReportError(f"an answer to {name!r} must be {kind}, got {shown(value)}")
-    return domain.position(value)
+    form = domain.wrong_form(value)
+    if form is not None:
+        raise ReportError(f"an answer to {name!r} must be {form}, got {shown(value)}")
+    return value

@@ -5,6 +5,7 @@ The randomness is NumPy's, fast and repeatable. It is for simulations, never for
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from oracles.discover import Slots
 from oracles.errors import ParameterError
 from oracles.mechanisms.entropy import Seeded
+from oracles.numbers import Scale
 from oracles.query import Query
 from oracles.types import Flags, Ints, Reports
 from producers.client.respondents import RepeatedReports, Respondents
@@ -300,9 +302,7 @@ class _Block:
 
 def _moves(query: Query, shift: Shift) -> Ints:
     """Return the bin of each bin's middle, multiplied by the factor of a shift."""
-    scale = query.domains[shift.attribute].scale
-    if scale is None:
-        raise ParameterError("a shift needs numbers")
+    scale = cast(Scale, query.domains[shift.attribute].scale)
     return scale.positions(scale.middles * shift.factor)
 
 

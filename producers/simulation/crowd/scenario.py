@@ -222,22 +222,16 @@ def _attribute(keys: dict[str, Any], place: Place, query: Query) -> tuple[int, D
     return index, query.domains[index]
 
 
-def _domain_value(domain: Domain) -> Rule:
-    if domain.discovery is not None:
-        return Rule("a text", lambda value: isinstance(value, str))
-    return Rule("a value of the domain", lambda value: domain.find(value) is not None, domain.find)
-
-
 def _surge(keys: dict[str, Any], place: Place, query: Query) -> Surge:
     keys = table(keys, place, ("attribute", "value", "share", "begins", "rises", "lasts"))
     attribute, domain = _attribute(keys, place, query)
-    return Surge(_course(keys, place), attribute, _value(keys, "value", _domain_value(domain), place))
+    return Surge(_course(keys, place), attribute, _value(keys, "value", domain.rule, place))
 
 
 def _fade(keys: dict[str, Any], place: Place, query: Query) -> Fade:
     keys = table(keys, place, ("attribute", "value", "share", "begins", "falls", "lasts"))
     attribute, domain = _attribute(keys, place, query)
-    return Fade(_course(keys, place, "falls", 1.0), attribute, _value(keys, "value", _domain_value(domain), place))
+    return Fade(_course(keys, place, "falls", 1.0), attribute, _value(keys, "value", domain.rule, place))
 
 
 _FACTOR = number("above 0", lambda value: 0 < value < math.inf)
@@ -256,7 +250,7 @@ def _attack(keys: dict[str, Any], place: Place, query: Query) -> Attack:
     attribute, domain = _attribute(keys, place, query)
     if "targets" not in keys:
         raise (place / "targets").error("is missing; it must be a list of values of the domain")
-    aims = several(keys["targets"], place / "targets", _domain_value(domain))
+    aims = several(keys["targets"], place / "targets", domain.rule)
     # An empty tuple for each other attribute, whose answers the attackers leave as they are.
     targets = tuple(aims if index == attribute else () for index in range(len(query.domains)))
     return Attack(_course(keys, place), _value(keys, "kind", choice("maximal_gain", "random_value"), place), targets)
