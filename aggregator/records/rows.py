@@ -157,7 +157,7 @@ QUALITY: Schema = {
         "prior": {
             "type": "object",
             "properties": {
-                "family": {"enum": ["power_law", "gaussian", "laplace", "poisson"]},
+                "family": {"enum": ["power_law", "gaussian", "laplace", "poisson", "free", None]},
                 "parameters": {"type": "object", "additionalProperties": {"type": "number"}},
                 "kolmogorov_smirnov": {"type": "number", "minimum": 0, "maximum": 1},
                 "note": {"type": ["string", "null"]},

@@ -37,6 +37,8 @@ class Settings:
     emit_every: int | None
     methods: tuple[str, ...]
     fallback: str
+    prior: str | None
+    """Prior that the definition names, or None for a power law."""
     publish: int | None
     """Number of values in a record, or None for all."""
     crowd: int
@@ -107,6 +109,18 @@ def _lengthened(draft: Draft) -> bool:
         raise draft.error("lengthened", 'must be absent: it is for answers = "life" with `renew`')
     # Editions 1 and 2 keep the bytes of their records.
     return bool(draft.read("lengthened", FLAG, is_possible and draft.edition >= 3))
+
+
+def _prior(draft: Draft) -> str | None:
+    fits_a_prior = any(METHODS[name].fits_a_prior for name in draft["methods"])
+    if "prior" in draft and not fits_a_prior:
+        names = ", ".join(name for name, row in METHODS.items() if row.fits_a_prior)
+        raise draft.error("prior", f"must be absent: no method of the query fits a prior, as {names} do")
+    if "prior" in draft:
+        prior: str = draft.read("prior", choice("power_law", "best"), None)
+        return prior
+    # A definition in a topic has all of its settings, so without the key it is of edition 1 or 2.
+    return "best" if fits_a_prior and draft.edition >= 3 and not draft.standing else None
 
 
 def _threshold(draft: Draft) -> Threshold:
@@ -261,6 +275,14 @@ KEYS = (
         dump=lambda query: list(query.methods) or None,
         no_strings="a record of names has no methods",
         absent=(),
+    ),
+    Key(
+        "prior",
+        'prior of `calibrate` and `calibrate_norm_sub`: `"power_law"`, or `"best"`, which also fits other data '
+        "([calibrate.md](calibrate.md#a-prior-without-a-family)). Only with one of the two methods",
+        default_text='editions 1 and 2 `"power_law"`, edition 3 `"best"`',
+        settle=_prior,
+        no_strings="a record of names has no methods",
     ),
     Key(
         "threshold",

@@ -164,6 +164,23 @@ def test_a_record_of_one_answer_has_the_documented_content():
     assert quality["prior"]["kolmogorov_smirnov"] == short(c.prior.kolmogorov_smirnov)
 
 
+def test_a_named_prior_is_that_of_the_shares():
+    """Equal values fit no power law, so the best prior has no family."""
+    query = ask(domain=LETTERS, oracle="grr", epsilon=8.0, methods=["calibrate"], prior="best", crowd=1)
+    total = hold(query, np.arange(query.domain.size * 2_000) % query.domain.size, seeded("named prior"))
+    e = query.oracle.estimate(total.counts, total.n)
+    record, _ = emit(query, total)
+    quality = record["quality"]
+    assert (quality["prior"]["family"], quality["prior"]["parameters"]) == ("free", {})
+    shares = dict(zip(record["values"], record["shares"]["calibrate"], strict=True))
+    expected = calibrate(e, "best").shares
+    assert shares == {query.domain.name(v): short(float(expected[v])) for v in range(len(expected))}
+
+    for prior in ("best", "power_law"):
+        nobody, _ = emit(replace(query, prior=prior), hold(query, np.zeros(0, np.int64), seeded("nobody")))
+        assert nobody["quality"]["prior"]["family"] is None
+
+
 def test_hitters_are_listed_for_the_unbiased_shares_and_each_method_only():
     total = hold(VISITS, VALUES, seeded("hitters"))
     e = VISITS.oracle.estimate(total.counts, total.n)

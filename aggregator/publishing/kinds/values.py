@@ -49,7 +49,8 @@ def find(attribute: CountedAttribute) -> Findings:
         flags.add(IMPOSSIBLE)
 
     fits_a_prior = any(method_of(name).fits_a_prior for name in query.methods)
-    calibration = calibrate(estimate, fallback=query.fallback) if fits_a_prior else None
+    family = query.prior or "power_law"
+    calibration = calibrate(estimate, family, fallback=query.fallback) if fits_a_prior else None
     prior = calibration
     if calibration is not None and calibration.rejected:
         prior = None

@@ -69,7 +69,7 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
     }
     members["sets"] = {name: _set(findings, list(values)) for name, values in findings.subject.sets}
     members["refused"] = RefusedRow.of(total.reports)
-    members["quality"] = _quality(findings)
+    members["quality"] = _quality(query, findings)
     # Forged reports hide nobody, so the crowd of an impossible record may be far smaller than its reports.
     is_impossible = IMPOSSIBLE in findings.flags
     members["central"] = None if is_impossible else of_record(window, findings.subject.name, estimate.n)
@@ -114,7 +114,7 @@ def _set(findings: Findings, values: list[int]) -> dict[str, float | None]:
     return {**dict(zip(names, numbers, strict=True)), **methods}
 
 
-def _quality(findings: Findings) -> dict[str, Any]:
+def _quality(query: Query, findings: Findings) -> dict[str, Any]:
     quality: dict[str, Any] = {
         "sum": rounded(float(findings.estimate.shares.sum())),
         "prior_rejected": findings.prior_rejected,
@@ -124,8 +124,10 @@ def _quality(findings: Findings) -> dict[str, Any]:
 
     if findings.calibration is not None:
         prior = findings.calibration.prior
+        # A definition that names a prior leaves open which family it is until there are reports.
+        is_open = query.prior is not None and not findings.estimate.n_independent
         quality["prior"] = {
-            "family": prior.family,
+            "family": None if is_open else prior.family,
             "parameters": {name: rounded(value) for name, value in prior.parameters.items()},
             "kolmogorov_smirnov": rounded(prior.kolmogorov_smirnov),
             "note": prior.note,
