@@ -30,8 +30,8 @@ class WaitingPane:
 
     @property
     def has_reports(self) -> bool:
-        parts = self._sum or self._first
-        return parts is not None and parts.n > 0
+        total = self._sum or self._first
+        return total is not None and total.n > 0
 
     @property
     def is_merged(self) -> bool:

@@ -209,6 +209,5 @@ def _names(queries: Collection[Query]) -> int:
     size = 0
     for query in queries:
         for domain in query.domains:
-            if domain.values or domain.parts:
-                size += sum(NAME + len(name) for name in domain.names or ())
+            size += sum(NAME + len(name) for name in domain.names or ())
     return size

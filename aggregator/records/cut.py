@@ -22,13 +22,13 @@ MOST_HITTERS = LARGEST // 80
 _COLUMNS = ("values", "stderr", "low", "high")
 
 
-def encode(record: dict[str, Any], *, pairs: bool = False) -> tuple[bytes, bool]:
-    """Return a record as JSON, and whether it is cut. Values that are `pairs` are written as lists.
+def encode(record: dict[str, Any], *, has_lists: bool = False) -> tuple[bytes, bool]:
+    """Return a record as JSON, and whether it is cut. If it `has_lists`, values are written as lists.
 
     A cut record has as many values as fit, in the order of the record: proved values first, then by share. Its heavy
     hitters are those of these values.
     """
-    data = _dump(record, pairs)
+    data = _dump(record, has_lists)
     if len(data) <= LARGEST:
         return data, False
 
@@ -48,15 +48,15 @@ def encode(record: dict[str, Any], *, pairs: bool = False) -> tuple[bytes, bool]
         if record.get("weighted") is not None:
             part["weighted"] = first_of_weighted(record["weighted"], count)
         part["hitters"] = {method: [row for place, row in rows if place < count] for method, rows in hitters.items()}
-        return _dump(record | part, pairs)
+        return _dump(record | part, has_lists)
 
     # The size grows with the number of values, so a search by halves needs 17 encodings at most.
     count = bisect_right(range(1, most), LARGEST, key=lambda count: len(data_of_first(count)))
     return data_of_first(count), True
 
 
-def _dump(record: dict[str, Any], pairs: bool) -> bytes:
-    return orjson.dumps(_with_lists(record) if pairs else record, option=orjson.OPT_SERIALIZE_NUMPY)
+def _dump(record: dict[str, Any], has_lists: bool) -> bytes:
+    return orjson.dumps(_with_lists(record) if has_lists else record, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _with_lists(record: dict[str, Any]) -> dict[str, Any]:

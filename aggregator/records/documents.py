@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from hubbub.http.schema import Schema, schema
 from oracles.consistency import BASE, METHODS, UNBIASED
 from oracles.estimate.intervals import LEVEL as LEVEL_OF_INTERVALS
-from oracles.mechanisms import NUMBER_ORACLES, ORACLES
+from oracles.mechanisms import ALL_ORACLES
 from oracles.query.groups import NO_GROUP
 from oracles.query.settings import NAME as NAME_PATTERN
 
@@ -19,7 +19,7 @@ POSITIVE: Schema = {"type": ["number", "null"], "minimum": 0}
 CHANCE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 METHOD: Schema = {"enum": [UNBIASED, *(name for name in METHODS if name != BASE)]}
-ORACLE_NAMES = [*ORACLES, *NUMBER_ORACLES, "oue_z", "oue_r", "sue_z"]
+ORACLE_NAMES = [*ALL_ORACLES, "oue_z", "oue_r", "sue_z"]
 """The names of oracles in records. The last three are parts of `rsfd`."""
 VALUE: Schema = {
     "anyOf": [

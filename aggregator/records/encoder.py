@@ -96,5 +96,5 @@ def _record(window: WindowFindings, row: GroupTotal, group: int | None) -> tuple
     add_missing_total(record, query, group)
 
     name = key(query, span, subject.name, final=is_final, group=group)
-    value, is_cut = cut.encode(record, pairs=subject.domain.parts is not None)
+    value, is_cut = cut.encode(record, has_lists=subject.domain.has_lists)
     return name, value, is_cut

@@ -61,18 +61,10 @@ def _record_bytes(query: Query, domain: Domain) -> int:
     columns = 3 + methods  # stderr, low and high, and a share of each method
     if query.weights:
         columns *= 2
-    numbers = NUMBER * columns + _name_bytes(domain)
-    hitters = methods * values * (HITTER + _name_bytes(domain))
+    numbers = NUMBER * columns + domain.name_bytes
+    hitters = methods * values * (HITTER + domain.name_bytes)
     sets = list(query.sets)
     if not sets:
         for attribute in query.attributes:
             sets += attribute.sets
     return values * numbers + hitters + sum(SET + NUMBER * methods + len(name) for name, _ in sets)
-
-
-def _name_bytes(domain: Domain) -> int:
-    """Return the bytes of the longest name of a value in JSON, in which a character may take six bytes."""
-    if domain.parts is not None:
-        return sum(map(_name_bytes, domain.parts)) + len("[,]")
-    longest = max(map(len, domain.values), default=0) if domain.values else len(str(domain.size))
-    return 6 * longest + 3 if domain.values else longest + 3

@@ -70,10 +70,10 @@ ORACLES: dict[str, OracleType] = {
 equally good for "auto" of edition 2, it chooses the first."""
 NUMBER_ORACLES: dict[str, OracleType] = {"haar": Haar}
 """Oracles of numbers. Their reports tell of blocks of bins, not of single values."""
-_ALL = ORACLES | NUMBER_ORACLES
+ALL_ORACLES = ORACLES | NUMBER_ORACLES
 WITH_BUCKETS = frozenset(name for name, kind in ORACLES.items() if kind.takes_buckets)
 """Oracles whose number of buckets a query may choose."""
-WITH_TABLE = frozenset(name for name, kind in _ALL.items() if kind.takes_table)
+WITH_TABLE = frozenset(name for name, kind in ALL_ORACLES.items() if kind.takes_table)
 """Oracles whose clients may answer by a table."""
 
 
@@ -107,8 +107,8 @@ def oracle(
     size = usable_size(size)
     if name == "auto" and buckets is None and table is None:
         return automatic(epsilon, size, edition=NEWEST if edition is None else edition)
-    if name not in _ALL and name != "auto":
-        raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(_ALL)} or auto")
+    if name not in ALL_ORACLES and name != "auto":
+        raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ALL_ORACLES)} or auto")
 
     options: dict[str, int] = {}
     for option, value, names in (("buckets", buckets, WITH_BUCKETS), ("table", table, WITH_TABLE)):
@@ -117,7 +117,7 @@ def oracle(
         if name not in names:
             raise ParameterError(f"oracle {name!r} takes no {option}; {', '.join(sorted(names))} do")
         options[option] = value
-    return cast("Callable[..., Oracle]", _ALL[name])(epsilon, size, **options)
+    return cast("Callable[..., Oracle]", ALL_ORACLES[name])(epsilon, size, **options)
 
 
 def automatic(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from oracles.errors import ParameterError
 from oracles.estimate import Estimate
-from oracles.mechanisms import EACH, NUMBER_ORACLES, ORACLES, WITH_BUCKETS, chance, with_noise
+from oracles.mechanisms import ALL_ORACLES, EACH, ORACLES, WITH_BUCKETS, chance, with_noise
 from oracles.mechanisms import oracle as named
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.protocol import Charge, Oracle
@@ -217,7 +217,7 @@ def _encoder(name: str, epsilon: float, size: int, *, buckets: int | None, noise
     if name == ADAPTIVE:
         candidates = (ORACLES[name](epsilon, size) for name in ("grr", "oue") if size <= ORACLES[name].max_size)
         name = min(candidates, key=lambda candidate: candidate.variance(1)).name
-    if name not in ORACLES | NUMBER_ORACLES:
+    if name not in ALL_ORACLES:
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ORACLES)} or {ADAPTIVE}")
     make = partial(named, name, epsilon=epsilon, size=size, buckets=buckets if name in WITH_BUCKETS else None)
     return with_noise(make(), noise, table, lambda t: make(table=t))

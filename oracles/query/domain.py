@@ -40,6 +40,8 @@ class Domain:
     no_sets: ClassVar[str] = ""
     """Why the answers have no sets, or nothing."""
     no_ranges: ClassVar[str] = "must be absent: ranges are for numbers, and sets for values"
+    has_lists: ClassVar[bool] = False
+    """Whether a record has a list for each value."""
     can_pair: ClassVar[bool] = True
     """Whether the answers can be counted in pairs with others."""
 
@@ -75,6 +77,13 @@ class Domain:
     def rule(self) -> Rule:
         """The rule of a value in a file, which becomes its position."""
         return Rule("a value of the domain", lambda value: self.find(value) is not None, self.find)
+
+    @property
+    def name_bytes(self) -> int:
+        """Bytes of the longest name of a value in JSON, in which a character may take six bytes."""
+        if not self.values:
+            return len(str(self.size)) + 3
+        return 6 * max(map(len, self.values)) + 3
 
     @property
     def comparisons(self) -> int:

@@ -99,6 +99,7 @@ class PairDomain(Domain):
     """Pairs of values: the cells of a table in the order of its rows."""
 
     can_pair = False
+    has_lists = True
     parts: tuple[Domain, Domain]
 
     @classmethod
@@ -110,6 +111,10 @@ class PairDomain(Domain):
         """Return None, because readers compute conditional shares of a pair from all its cells."""
         del publish
         return None
+
+    @property
+    def name_bytes(self) -> int:
+        return sum(part.name_bytes for part in self.parts) + len("[,]")
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-from oracles.mechanisms import NUMBER_ORACLES, ORACLES
+from oracles.mechanisms import ALL_ORACLES, NUMBER_ORACLES, ORACLES
 from oracles.query.domain import NAMES, NUMBERS, Domain
 from oracles.query.settings import Place
 from oracles.query.strings import ORACLES_OF_CELLS
 
 AUTO = "auto"
 """The name in a file for the oracle that fits best."""
-CHOICES = (*ORACLES, *NUMBER_ORACLES, AUTO)
+CHOICES = (*ALL_ORACLES, AUTO)
 """All names that a file may have."""
 _OF_NUMBERS = '", "'.join(NUMBER_ORACLES)
 

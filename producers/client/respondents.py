@@ -7,6 +7,8 @@ use the same code from a value to a report.
 """
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +44,6 @@ class Respondents:
         self._rows: dict[int, _Compact | None] = {}
         self._reports: dict[int, RepeatedReports] = {}
         self._tables: dict[int, _Compact] = {}
-        self._attributes: _Compact | None = None
 
     def reports(self, values: Ints, part: slice = slice(None)) -> Reports:
         """Return the answers of the clients of a part to their values, or records of shape (clients, attributes).
@@ -62,8 +63,6 @@ class Respondents:
         return oracle.perturb(values, self._streams(0, Purpose.ANSWER, self._of_one(values)))
 
     def _disclose(self, oracle: Smp, columns: Sequence[Ints], clients: Ints) -> Reports:
-        if self._attributes is None:
-            self._attributes = _compact(oracle.choose(self._streams(0, Purpose.ATTRIBUTE, ()), self.count))
         attributes = self._attributes[clients].astype(np.int64)
         reports = oracle.disclosed(attributes)
         for j, encoder in enumerate(oracle.encoders):
@@ -71,6 +70,11 @@ class Respondents:
             if len(rows):
                 reports[rows, 2 : 2 + encoder.width] = self._one(encoder, j, columns[j][rows], clients[rows])
         return reports
+
+    @cached_property
+    def _attributes(self) -> _Compact:
+        """The attribute of each client of smp."""
+        return _compact(cast(Smp, self.oracle).choose(self._streams(0, Purpose.ATTRIBUTE, ()), self.count))
 
     def _one(self, oracle: Oracle, attribute: int, values: Ints, clients: Ints) -> Reports:
         """Return the reports of one attribute."""

@@ -86,7 +86,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     if options.start is not None and options.rate == math.inf:
         parser.error("--start does not work with --rate max: a virtual clock needs a rate")
-    if options.group_values and options.groups is None:
+    if options.group_values and not options.groups:
         parser.error("--group-values needs --groups")
     if options.start is not None and options.seconds is None:
         parser.error("--start needs --seconds: otherwise the run has no end")

@@ -81,10 +81,9 @@ class Traffic:
 def _rows(part: Answers, conduct: int) -> Iterator[tuple[int, slice | Ints]]:
     """Yield the groups of the clients with a conduct, each with the rows of its clients."""
     # Most crowds have neither, and a slice saves a copy of their reports.
-    if part.groups is None and part.conduct is None:
+    if part.conduct is None and not part.groups.any():
         yield 0, slice(None)
         return
     behaves = np.ones(len(part.reports), np.bool_) if part.conduct is None else part.conduct == conduct
-    groups = np.zeros(len(behaves), np.uint8) if part.groups is None else part.groups
-    for group in np.unique(groups[behaves]).tolist():
-        yield group, np.flatnonzero(behaves & (groups == group))
+    for group in np.unique(part.groups[behaves]).tolist():
+        yield group, np.flatnonzero(behaves & (part.groups == group))

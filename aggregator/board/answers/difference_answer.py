@@ -162,7 +162,7 @@ def _groups(store: Store, parameters: Parameters, name: str) -> tuple[View, View
     definition = lookup.definition(query, parameters)
     group = lookup.group(query, parameters.text("group"))
     second_group = lookup.group(query, parameters.text("with"))
-    if group is None or group == second_group:
+    if group in (None, second_group):
         raise bad("name two groups: `group` and `with`", parameter="group")
 
     second_windows = series.kinds_of(second_group).get(windows.window, Windows(windows.window))

@@ -35,6 +35,8 @@ class CrowdGroups:
 
     def draw(self, rng: np.random.Generator, members: NDArray[np.uint8]) -> Ints:
         """Draw a value for each client, from the distribution of its group."""
+        if len(self.crowds) == 1:
+            return next(iter(self.crowds.values())).draw(rng, len(members))
         parts = [(np.flatnonzero(members == number), crowd) for number, crowd in self.crowds.items()]
         places = np.concatenate([rows for rows, _ in parts])
         draws = np.concatenate([crowd.draw(rng, len(rows)) for rows, crowd in parts])

@@ -42,8 +42,8 @@ class Answers:
 
     None if the scenario has no conducts.
     """
-    groups: NDArray[np.uint8] | None
-    """The number of each client's group, or None without groups."""
+    groups: NDArray[np.uint8]
+    """The number of each client's group."""
 
 
 class Population:
@@ -79,12 +79,11 @@ class Population:
             self.dictionary = Dictionary(crowd, query.oracle)
             self.largest = len(crowd.texts) - 1
 
-        self.crowd = crowd
         self.clients = clients
         self.seed = seed
         self.scenario = scenario
         self.churn = churn
-        self.groups = groups
+        self.groups = groups or CrowdGroups({0: 1.0}, {0: crowd})
         """The groups of the clients. Their distributions replace `crowd`."""
         changes = enumerate(scenario.changes)
         self.shifts = {index: _moves(query, change) for index, change in changes if isinstance(change, Shift)}
@@ -156,10 +155,7 @@ class _Block:
         # Each stream has its own key, so that a change of the scenario leaves the values of all clients as they are.
         self._rng = generator(population.seed, Draws.VALUES, number)
 
-        groups = population.groups
-        self._members: NDArray[np.uint8] | None = None
-        if groups is not None:
-            self._members = groups.draw_members(generator(population.seed, Draws.GROUPS, number), self.count)
+        self._members = population.groups.draw_members(generator(population.seed, Draws.GROUPS, number), self.count)
 
         # The narrowest type, because a population of millions keeps the value of each client.
         self._values = self._draw(self._rng).astype(np.min_scalar_type(population.largest))
@@ -187,13 +183,10 @@ class _Block:
 
     def _draw(self, rng: np.random.Generator, rows: Ints | None = None, fade: Fade | None = None) -> Ints:
         """Draw values for these clients, or for all, without the value of a fade."""
-        population = self._population
-        members = self._members
-        if population.groups is not None and members is not None:
-            groups = population.groups if fade is None else population.groups.without(fade.attribute, int(fade.value))
-            return groups.draw(rng, members if rows is None else members[rows])
-        crowd = population.crowd if fade is None else population.crowd.without(fade.attribute, int(fade.value))
-        return crowd.draw(rng, self.count if rows is None else len(rows))
+        groups = self._population.groups
+        if fade is not None:
+            groups = groups.without(fade.attribute, int(fade.value))
+        return groups.draw(rng, self._members if rows is None else self._members[rows])
 
     def _take_up(self, change: Change, rng: np.random.Generator) -> NDArray[np.integer] | None:
         if isinstance(change, Surge | Shift):
@@ -253,7 +246,7 @@ class _Block:
             self._attack(reports, part, values, index, change, rows)
 
         conduct = None if self._conduct is None else self._conduct[part]
-        return Answers(reports, values, honest, conduct, None if self._members is None else self._members[part])
+        return Answers(reports, values, honest, conduct, self._members[part])
 
     def _draw_values(self, part: slice, turn: int) -> None:
         """Draw new values for the clients of a part that change theirs in this turn."""
