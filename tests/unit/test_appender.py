@@ -180,3 +180,34 @@ def test_a_request_that_ends_early_leaves_the_batch_to_the_others(monkeypatch):
         assert queue.appender.weight == 0
 
     asyncio.run(run())
+
+
+def test_the_check_of_kafka_notices_a_silence_and_its_end(monkeypatch):
+    async def run():
+        appender = Queue().appender
+        faults = [OSError("the broker is gone")]
+
+        async def count_partitions():
+            if faults:
+                raise faults[0]
+
+        async def wait_for(missing):
+            # A check that never gets there must not hang the test.
+            for _ in range(100):
+                if appender.missing == missing or check.done():
+                    break
+                await turns()
+            assert appender.missing == missing
+            assert not check.done()
+
+        monkeypatch.setattr(module, "LOOK", 0.0)
+        monkeypatch.setattr(appender, "_count_partitions", count_partitions)
+        check = asyncio.create_task(appender._check_kafka())
+        await wait_for("Kafka does not answer: the broker is gone. Try again.")
+        faults.clear()
+        await wait_for(None)
+        faults.append(OSError("it is gone again"))
+        await wait_for("Kafka does not answer: it is gone again. Try again.")
+        check.cancel()
+
+    asyncio.run(run())

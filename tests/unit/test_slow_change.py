@@ -272,6 +272,26 @@ def test_a_block_whose_first_windows_are_unknown_is_not_visible():
     assert not loss.parts[0].is_visible
 
 
+def test_a_block_needs_a_crowd():
+    query = query_of(windows=["10s"], crowd=50)
+    end = START + 640
+    windows = [Part(n, n, np.array([n, 0, 0, 0, 0]), is_visible=True, is_complete=True) for n in (24, 25)]
+
+    def visible(first_part, second_part):
+        store = {(1, end - 10): Block(end - 20, (first_part,))}
+        block = blocks.extended(
+            query,
+            [BlockSpan(2, end - 20, end, 0, (True,))],
+            [],
+            end,
+            store | {(1, end): Block(end - 10, (second_part,))},
+        )
+        return block[2, end].parts[0].is_visible
+
+    assert visible(windows[1], windows[1])
+    assert not visible(windows[0], windows[1])
+
+
 def test_few_blocks_of_each_scale_are_kept():
     query = query_of(windows=["10s"])
     window = query.windows[0]
