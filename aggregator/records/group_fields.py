@@ -52,15 +52,15 @@ def add_missing_total(record: dict[str, Any], query: Query, number: int | None) 
         record.setdefault("weighted", None)
 
 
-def key_part(groups: Groups, number: int) -> str:
-    """Return the part of a record's key that names its group."""
-    return f"g:{groups.name}={groups.label(number)}"
+def key_parts(groups: Groups, number: int | None) -> list[str]:
+    """Return the part of a record's key that names its group. A total has none."""
+    return [] if number is None else [f"g:{groups.name}={groups.label(number)}"]
 
 
-def value_in_key(part: str) -> str | None:
-    """Return the value of the group that a part of a record's key names, or None if it names no group."""
-    match = _KEY_PART.fullmatch(part)
-    return match.group(1) if match else None
+def split_key(parts: list[str]) -> tuple[str | None, list[str]]:
+    """Return the value of the group that the first part of a record's key names, if it does, and the other parts."""
+    match = _KEY_PART.fullmatch(parts[0]) if parts else None
+    return (match.group(1), parts[1:]) if match else (None, parts)
 
 
 def value_in_record(group: Any) -> str | None:
@@ -77,18 +77,22 @@ def value_in_record(group: Any) -> str | None:
     return value
 
 
-def weighted_field(population: PopulationShares, positions: Ints) -> dict[str, Any]:
-    """Return the weighted total of the values at these positions."""
+def weighted_member(population: PopulationShares | None, positions: Ints) -> dict[str, Any]:
+    """Return the member `weighted` for the values at these positions, or nothing without a weighted total."""
+    if population is None:
+        return {}
+
     total = population.total
     # One call rounds all columns, since a call costs more than the numbers of a small record.
     columns = (total.stderr, total.low, total.high, *population.shares.values())
     stderr, low, high, *shares = all_rounded(np.stack([column[positions] for column in columns]))
-    return {
+    members = {
         "shares": dict(zip(population.shares, shares, strict=True)),
         **dict(zip(_COLUMNS, (stderr, low, high), strict=True)),
         "n_effective": rounded(total.n_effective),
         "weight": rounded(total.weight),
     }
+    return {"weighted": members}
 
 
 def weighted_columns(total: Any) -> dict[str, list[float | None]]:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from aggregator.records.group_fields import key_part
+from aggregator.records.group_fields import key_parts
 from aggregator.records.span import Span
 from oracles.query import Query
 
@@ -26,10 +26,9 @@ def key(query: Query, span: Span, attribute: str | None, *, final: bool, group: 
     """
     window = span.window
     parts = [query.name, query.digest.hex(), window.kind, str(window.size), str(window.step), str(span.end)]
-    if group is not None and query.groups:
-        parts.append(key_part(query.groups, group))
+    parts += key_parts(query.groups, group)
     # The prefixes tell an attribute and a group of one name apart, since either can be absent.
-    if attribute is not None:
+    if attribute:
         parts.append(f"a:{attribute}")
     if not final:
         parts.append(PROVISIONAL)

@@ -24,11 +24,8 @@ class Subject(NamedTuple):
 
 def subjects(query: Query) -> list[Subject]:
     """Return the subjects of a query, in the order of its attributes."""
-    if query.domain is not None:
-        return [Subject(None, query.domain, query.sets, query.ranges)]
-    return [
-        Subject(attribute.name, attribute.domain, attribute.sets, attribute.ranges) for attribute in query.attributes
-    ]
+    subjects = [Subject(part.name, part.domain, part.sets, part.ranges) for part in query.attributes]
+    return subjects or [Subject(None, query.domains[0], query.sets, query.ranges)]
 
 
 def value_count(query: Query) -> int:

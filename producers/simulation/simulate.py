@@ -7,6 +7,7 @@ import sys
 
 from hubbub.command.options import parser_of, rate, selected_query, share, whole
 from oracles.query import Query
+from oracles.query.domain import NAMES
 from producers.simulation.crowd.crowd_groups import read_groups
 from producers.simulation.crowd.distribution import SPECS, read_crowd
 from producers.simulation.crowd.draws import Draws, generator
@@ -27,6 +28,8 @@ from producers.simulation.delivery.stream import Step, Stream, add_sending_optio
 from producers.simulation.delivery.true_answers import TrueAnswers
 from producers.simulation.traffic import Traffic
 
+_READERS = {NAMES: read_words}
+"""The readers of the crowds that are no distributions of values, by the kind of their answers."""
 CLIENTS = 100_000
 CHURN = 0.1
 
@@ -103,7 +106,8 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     scenario = find_scenario(options.scenario, query) if options.scenario else Scenario()
 
     speed, clients = _crowd(options, query)
-    crowd = read_crowd(options.values, query) if query.strings is None else read_words(options.values, query)
+    read = _READERS.get(query.domains[0].kind, read_crowd)
+    crowd = read(options.values, query)
     groups = read_groups(options.groups, options.values, options.group_values, query) if options.groups else None
     population = Population(query, crowd, clients, seed, scenario, churn=options.churn, groups=groups)
     clock: SimulationClock = RealClock() if options.start is None else VirtualClock(options.start)

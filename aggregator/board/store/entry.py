@@ -51,7 +51,7 @@ class Entry:
 
     def shows(self, attribute: str | None) -> bool:
         """Whether the window has values of an attribute."""
-        return any(part.attribute == attribute and part.withheld is None for part in self.parts)
+        return any(part.attribute == attribute and not part.withheld for part in self.parts)
 
     @property
     def query(self) -> str:
@@ -139,8 +139,8 @@ def _check(record: Record, query: Query) -> None:
     if not matches:
         raise ReportError(f"query {query.name} has no attribute {record.attribute!r}")
     subject = matches[0]
-    if record.group is not None and record.group not in query.groups.labels:
-        raise ReportError(f"query {query.name} has no group {record.group[:64]!r}")
+    if record.group not in (None, *query.groups.labels):
+        raise ReportError(f"query {query.name} has no group {str(record.group)[:64]!r}")
 
     # Error messages go to the log, so a hostile value must not fill it.
     strange = next((value for value in record.values if not subject.domain.rule.holds(value)), None)

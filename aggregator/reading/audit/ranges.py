@@ -10,7 +10,7 @@ from typing import NamedTuple, cast, get_args
 
 from aggregator.merging.marks import spans
 from aggregator.records.decoder import decode
-from aggregator.records.group_fields import value_in_key
+from aggregator.records.group_fields import split_key
 from aggregator.records.rows import Kind
 from aggregator.records.span import Span
 from aggregator.records.words import WITHHELD
@@ -69,9 +69,7 @@ def _final_of_key(key: bytes) -> PublishedFinal | None:
     except ValueError:
         return None
 
-    group = value_in_key(names[0]) if names else None
-    if group is not None:
-        names = names[1:]
+    group, names = split_key(names)
     if kind not in get_args(Kind) or len(names) > 1 or not all(name.startswith("a:") for name in names):
         return None
     attribute = names[0].removeprefix("a:") if names else None

@@ -12,7 +12,7 @@ from aggregator.records.cut import MOST_HITTERS, MOST_VALUES
 from aggregator.records.differences import value_differences
 from aggregator.records.digits import DIGITS, all_rounded, nan_to_none, rounded
 from aggregator.records.findings import Findings, GroupTotal, MethodResult, WindowFindings
-from aggregator.records.group_fields import weighted_columns, weighted_field
+from aggregator.records.group_fields import weighted_columns, weighted_member
 from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.list_intervals import ListedIntervals, intervals_at
 from aggregator.records.percentages import digits, percent
@@ -62,8 +62,7 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
         "low": low,
         "high": high,
     }
-    if total.population is not None:
-        members["weighted"] = weighted_field(total.population, positions)
+    members |= weighted_member(total.population, positions)
     members["hitters"] = {
         method: hitter_rows(domain, method, result.hitters) for method, result in findings.by_method.items()
     }
