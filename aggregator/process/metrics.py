@@ -61,7 +61,7 @@ class Metrics(MetricTable):
     clock_ahead = MetricRow(
         "hubbub_clock_ahead_seconds",
         Gauge,
-        "Seconds by which the partition's clock is ahead of this machine's; negative if behind",
+        "Seconds by which the partition's clock is ahead of the others; negative if behind",
         _PARTITION,
     )
     recovery = MetricRow(

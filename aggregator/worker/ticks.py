@@ -9,11 +9,14 @@ from collections.abc import Mapping
 
 from aiokafka.errors import TopicAuthorizationFailedError
 
+from aggregator.worker.clocks import OwnClock, TickTimes
 from hubbub import outside
 from hubbub.kafka.outbox import Ack, Outbox
 from hubbub.kafka.settings import REPORTS
 from oracles.frame import TICK as EMPTY_FRAME
 
+LOG_APPEND_TIME = 1
+"""The type of a timestamp that the broker has set."""
 log = logging.getLogger(__name__)
 
 TICK = 1.0
@@ -61,8 +64,9 @@ class IdlePartitions:
 class TickWriter:
     """Appends ticks. A lost tick is followed by the next one, but a forbidden one is an error."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, own_clock: OwnClock) -> None:
         self._outbox = outbox
+        self._own_clock = own_clock
         self._forbidden: BaseException | None = None
 
     async def write(self, partition: int) -> None:
@@ -70,12 +74,17 @@ class TickWriter:
         if self._forbidden is not None:
             raise self._forbidden
         # The timestamp counts on the embedded broker alone, which keeps it.
-        time_ms = outside.wall_ms()
+        sent = outside.wall()
+        time_ms = int(sent * 1000)
         ack = await self._outbox.send(REPORTS, None, EMPTY_FRAME, partition=partition, timestamp_ms=time_ms)
-        ack.add_done_callback(self._check)
+        ack.add_done_callback(lambda ack: self._check(ack, partition, sent))
 
-    def _check(self, ack: Ack) -> None:
-        error = None if ack.cancelled() else ack.exception()
+    def _check(self, ack: Ack, partition: int, sent: float) -> None:
+        if ack.cancelled():
+            return
+        error = ack.exception()
+        if error is None and ack.result().timestamp_type == LOG_APPEND_TIME:
+            self._own_clock.note(partition, TickTimes(sent, outside.wall(), ack.result().timestamp / 1000))
         if error is not None:
             log.warning("tick not sent: %r", error)
         if isinstance(error, TopicAuthorizationFailedError):

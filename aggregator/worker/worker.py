@@ -232,7 +232,7 @@ class Worker:
     async def _tick(self) -> None:
         """Write ticks, which move the clocks of idle partitions. Without log times only ticks move a clock."""
         idle = IdlePartitions(always=not self._kafka.dialect.log_has_time)
-        ticks = TickWriter(self._outbox)
+        ticks = TickWriter(self._outbox, self._gauges.own_clock)
         while not self._counting.stopping:
             if self._counting.current:
                 closes = self._counting.closes_before(outside.wall() - CLOCK_DELAY)

@@ -102,6 +102,9 @@ class Worker:
         lines = [orjson.loads(line) for line in self.log_text.splitlines()]
         return [line for line in lines if message in (None, line["message"])]
 
+    def events_of(self, level):
+        return [event for event in self.events() if event["level"] == level]
+
     def get(self, path):
         """Return the status and the text of a page."""
         try:

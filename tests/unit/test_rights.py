@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, KafkaTimeoutError, TopicAuthorizationFailedError
 
+from aggregator.worker.clocks import OwnClock
 from aggregator.worker.ticks import TickWriter
 from hubbub.__main__ import COMMANDS
 from hubbub.command.options import run
@@ -93,7 +94,7 @@ def test_a_tick_without_the_right_to_write_ends_the_ticks(error, ends, monkeypat
     monkeypatch.setattr(Outbox, "send", send)
 
     async def run():
-        ticks = TickWriter(Outbox(Kafka("nowhere:1", "p.")))
+        ticks = TickWriter(Outbox(Kafka("nowhere:1", "p.")), OwnClock())
         await ticks.write(0)
         await asyncio.sleep(0)
         await ticks.write(0)
