@@ -1,4 +1,4 @@
-"""HTTP ports with bounds on connections and header times, TLS files that may be renewed, and an orderly stop.
+"""HTTP ports with bounds on connections and header times, and an orderly stop.
 
 A port serves many independent clients. So slow, invalid or numerous clients must not block it. No address is logged.
 """
@@ -13,13 +13,11 @@ from contextlib import asynccontextmanager, suppress
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from hubbub.file_watch import FileWatch
 from hubbub.http.connections import Connection
 from hubbub.http.listener import Listener, bind
 from hubbub.http.port_protocol import PortProtocol, Unsigned, connection_of
 from hubbub.http.port_shares import PortShares
 from hubbub.http.problem import Problem
-from oracles.errors import ParameterError
 
 log = logging.getLogger(__name__)
 
@@ -36,26 +34,6 @@ _QUIET.disabled = True
 
 Direct = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 """A handler without a route. It does the work of the middlewares and signals itself."""
-
-
-def tls(certificate: str, key: str) -> FileWatch[ssl.SSLContext]:
-    """Return a TLS context that reloads its files for new connections."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-
-    def read() -> ssl.SSLContext:
-        _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)  # a wrong pair would damage `context`
-        _load(context, certificate, key)
-        return context
-
-    return FileWatch((certificate, key), read)
-
-
-def _load(context: ssl.SSLContext, certificate: str, key: str) -> None:
-    try:
-        context.load_cert_chain(certificate, key, lambda: "")  # so that OpenSSL never asks in the terminal
-    except OSError as error:
-        raise ParameterError(f"{certificate} and {key} cannot be used as certificate and key: {error}") from error
 
 
 @asynccontextmanager

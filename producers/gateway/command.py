@@ -34,9 +34,10 @@ from hubbub.definitions.follower import Follower
 from hubbub.fast_paths import note
 from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
+from hubbub.http.certificate import CertificateEnd, tls, warn_daily
 from hubbub.http.health import health_port
 from hubbub.http.port_shares import CONNECTIONS, PortShares
-from hubbub.http.server import DRAIN, serving, tls
+from hubbub.http.server import DRAIN, serving
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.patches import produce_request
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
@@ -177,10 +178,14 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         gateway = Gateway(rules, definitions, tokens, appender, intake, shares)
 
-        for work in (follower.run(), watch(files)):
+        works = [follower.run(), watch(files)]
+        if certificate is not None:
+            gateway.metrics.registry.register(CertificateEnd(certificate))
+            works.append(warn_daily(certificate, options.tls_cert))
+        for work in works:
             stack.push_async_callback(_cancel, asyncio.create_task(work))
 
-        context = None if certificate is None else certificate.value
+        context = None if certificate is None else certificate.value.context
         own_port = health_port("gateway", gateway.health, options.host, options.health_port)
         line = await stack.enter_async_context(own_port)
         host, port = await stack.enter_async_context(
