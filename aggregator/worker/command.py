@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import sys
 from contextlib import AsyncExitStack
 
@@ -35,12 +36,16 @@ from hubbub.definitions.registrar import Registrar
 from hubbub.http.health import serving_alone
 from hubbub.http.port_metrics import PortMetrics
 from hubbub.http.port_shares import PortShares
+from hubbub.kafka.broker_probe import PATIENCE as PROBE_PATIENCE
+from hubbub.kafka.broker_probe import with_remaining
 from hubbub.kafka.clients import partitions as partition_counts
 from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.outbox import Outbox
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka, parse_instance
 from oracles.query import File, load_file
+
+log = logging.getLogger(__name__)
 
 HELP = """\
 Count the reports of all queries exactly, even after crashes, and publish estimates. You can start
@@ -130,12 +135,16 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         # The watchdog comes before Kafka, since every later step may wait for a broker without end.
         watchdog = stack.enter_context(Watchdog(kafka))
         options.sizes = sizes(file.queries.values())
-        await _require_definitions(kafka, options)
-        follower = await stack.enter_async_context(Follower(kafka))
+        kafka = await with_remaining(kafka, lambda kafka: _require_definitions(kafka, options), _warn_of_missing)
+        follower = await with_remaining(
+            kafka, lambda kafka: stack.enter_async_context(Follower(kafka)), _warn_of_missing
+        )
         # Topics of an older release may lack some of this one, until `hubbub topics` raises the version.
         gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
         await gate.wait()
-        partitions = await verify(kafka, options.max_frame, options.sizes)
+        partitions = await with_remaining(
+            kafka, lambda kafka: verify(kafka, options.max_frame, options.sizes), _warn_of_missing
+        )
 
         outbox = await stack.enter_async_context(Outbox(kafka))
         broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
@@ -150,10 +159,15 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         return await worker.run()
 
 
-async def _require_definitions(kafka: Kafka, options: argparse.Namespace) -> None:
-    """Raise a TopicsError that names all missing topics if the one of the definitions is missing."""
+def _warn_of_missing(text: str) -> None:
+    log.warning("a broker is missing, so the start waits up to %.0f s: %s", PROBE_PATIENCE, text)
+
+
+async def _require_definitions(kafka: Kafka, options: argparse.Namespace) -> Kafka:
+    """Return the brokers that answered. If the topic of the definitions is missing, raise a TopicsError."""
     try:
         await partition_counts(kafka, QUERIES)
     except TopicMissing:
         # It waits for a broker that has just started and does not know the topics yet.
         await verify(kafka, options.max_frame, options.sizes)
+    return kafka

@@ -87,7 +87,7 @@ def workers() -> dashboard.Dashboard:
             ),
             graph(
                 "Clock ahead",
-                "Newest timestamp of the log minus the brokers' time, by partition. It shows a broker with a wrong clock.",
+                "Newest timestamp of the log minus the brokers' time, by partition. A broker's clock may be wrong.",
                 units.Seconds,
                 {f"{{{{partition}}}} {AT}": newest("hubbub_clock_ahead_seconds", "", "partition")},
                 levels=[(2, RED)],

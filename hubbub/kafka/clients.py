@@ -56,11 +56,11 @@ async def started(client: _Client, kafka: Kafka, seconds: float = PATIENCE) -> A
                 async with asyncio.timeout(seconds):
                     await anything.start()
             except (*losses, TimeoutError, OSError) as error:
-                raise unreachable(kafka, error, reasons) from error
+                raise await _explained(unreachable(kafka, error, reasons), kafka) from error
         try:
             yield client
         except losses as error:
-            raise unreachable(kafka, error) from error
+            raise await _explained(unreachable(kafka, error), kafka) from error
     finally:
         await stop(client)
 
@@ -133,6 +133,14 @@ def unreachable(kafka: Kafka, error: BaseException, reasons: list[str] | None = 
     silence = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
     reason = "; ".join(dict.fromkeys(reasons or [])) or str(error) or silence
     return KafkaUnreachable(f"Kafka at {kafka.servers} cannot be reached: {reason}")
+
+
+async def _explained(error: KafkaUnreachable, kafka: Kafka) -> KafkaUnreachable:
+    """Return the error with its likely cause, if the ports of the brokers show one."""
+    from hubbub.kafka.broker_probe import ask, likely_cause
+
+    cause = likely_cause(kafka, await ask(kafka.servers), str(error))
+    return KafkaUnreachable(f"{error}; {cause}") if cause else error
 
 
 @contextmanager
