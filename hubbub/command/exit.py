@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from hubbub.command import early_sigterm
+from hubbub.command import early_sigterm, logs
 from hubbub.kafka.rights import access_refusal
 from oracles.errors import HubbubError
 
@@ -35,6 +35,7 @@ class Ending:
     def stop(self) -> None:
         """Stop in order, as after SIGTERM."""
         # The code is looked up at the deadline, because an error may follow the request.
+        logs.mute_libraries()
         _exit_after(ORDER, lambda: self._code)
         self._event.set()
 
@@ -43,6 +44,8 @@ class Ending:
         error = access_refusal("worker", error) or error
         is_ours = isinstance(error, HubbubError)
         log.critical("%s", error if is_ours else repr(error), exc_info=None if is_ours else error)
+        if is_ours:
+            logs.mute_libraries()
         self._code = getattr(error, "exit_code", 1)
         _exit_after(HASTE, lambda: self._code)
         self._loop.call_soon_threadsafe(self._event.set)
@@ -71,6 +74,7 @@ async def until_asked(work: Coroutine[Any, Any, _Result]) -> _Result | None:
 
     def end() -> None:
         request.set()
+        logs.mute_libraries()
         _exit_after(ORDER, lambda: 0)
         cancel()
 

@@ -36,6 +36,10 @@ class Json(logging.Formatter):
         return orjson.dumps(fields, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
+_handlers: list[logging.Handler] = []
+"""The handler of `configure`."""
+
+
 class Console(logging.Formatter):
     """A formatter that writes lines for people."""
 
@@ -100,6 +104,7 @@ def configure(form: str | None, level: str) -> None:
     is_console = form == "console" or (form is None and sys.stderr.isatty())
     handler.setFormatter(Console() if is_console else Json())
     handler.addFilter(Repeats())
+    _handlers[:] = [handler]
     root = logging.getLogger()
     # Handlers that a library has added would write each line a second time.
     root.handlers = [handler]
@@ -107,6 +112,19 @@ def configure(form: str | None, level: str) -> None:
     for ours in OURS:
         logging.getLogger(ours).setLevel(level.upper())
     logging.getLogger("mode.timers").setLevel(logging.ERROR)  # a commit may take longer than its interval
+
+
+def mute_libraries() -> None:
+    """Write no more lines of libraries, because the process ends and the reason is written.
+
+    Their tasks then fail one after another. Tracebacks after the reason would hide it.
+    """
+    for handler in _handlers:
+        handler.addFilter(_is_ours)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] in OURS
 
 
 def terse() -> None:

@@ -8,6 +8,7 @@ import sys
 import orjson
 import pytest
 
+from hubbub.command import logs
 from hubbub.command.logs import Console, Json, Repeats
 
 
@@ -80,3 +81,23 @@ def test_a_reader_of_an_absent_broker_logs_it_once():
     assert process.returncode == 3
     assert len(process.stderr.splitlines()) <= 2, process.stderr
     assert "cannot be reached" in process.stderr
+
+
+def test_after_the_reason_of_an_end_no_library_writes_a_line(monkeypatch):
+    root = logging.getLogger()
+    # Both change again what `configure` sets.
+    monkeypatch.setattr(root, "handlers", root.handlers)
+    monkeypatch.setattr(logs, "_handlers", [])
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    level = root.level
+    try:
+        logs.configure("json", "info")
+        logging.getLogger("faust.transport").error("crashed")
+        logs.mute_libraries()
+        logging.getLogger("faust.transport").error("crashed again", exc_info=ValueError("x"))
+        logging.getLogger("asyncio").error("Task exception was never retrieved")
+        logging.getLogger("aggregator.worker").warning("did not stop in order")
+    finally:
+        root.setLevel(level)
+    lines = [orjson.loads(line)["message"] for line in sys.stderr.getvalue().splitlines()]
+    assert lines == ["crashed", "did not stop in order"]
