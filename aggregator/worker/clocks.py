@@ -21,11 +21,11 @@ MEMORY = 300.0
 class TickTimes(NamedTuple):
     """The times of one acknowledged tick, in Unix seconds."""
 
-    sent: float
+    send_time: float
     """On the clock of this machine."""
-    acknowledged: float
+    ack_time: float
     """On the clock of this machine."""
-    log: float
+    log_time: float
     """On the clock of the broker."""
 
     @property
@@ -34,9 +34,9 @@ class TickTimes(NamedTuple):
 
         The broker stamps the tick between the two other times. So a slow answer alone gives 0.
         """
-        if self.sent > self.log:
-            return self.sent - self.log
-        return min(0.0, self.acknowledged - self.log)
+        if self.send_time > self.log_time:
+            return self.send_time - self.log_time
+        return min(0.0, self.ack_time - self.log_time)
 
 
 class OwnClock(Collector):

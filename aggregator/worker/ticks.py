@@ -74,17 +74,17 @@ class TickWriter:
         if self._forbidden is not None:
             raise self._forbidden
         # The timestamp counts on the embedded broker alone, which keeps it.
-        sent = outside.wall()
-        time_ms = int(sent * 1000)
+        send_time = outside.wall()
+        time_ms = int(send_time * 1000)
         ack = await self._outbox.send(REPORTS, None, EMPTY_FRAME, partition=partition, timestamp_ms=time_ms)
-        ack.add_done_callback(lambda ack: self._check(ack, partition, sent))
+        ack.add_done_callback(lambda ack: self._check(ack, partition, send_time))
 
-    def _check(self, ack: Ack, partition: int, sent: float) -> None:
+    def _check(self, ack: Ack, partition: int, send_time: float) -> None:
         if ack.cancelled():
             return
         error = ack.exception()
         if error is None and ack.result().timestamp_type == LOG_APPEND_TIME:
-            self._own_clock.note(partition, TickTimes(sent, outside.wall(), ack.result().timestamp / 1000))
+            self._own_clock.note(partition, TickTimes(send_time, outside.wall(), ack.result().timestamp / 1000))
         if error is not None:
             log.warning("tick not sent: %r", error)
         if isinstance(error, TopicAuthorizationFailedError):

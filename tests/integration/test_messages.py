@@ -55,7 +55,7 @@ def test_a_wrong_clock_of_the_own_machine_is_one_warning(place, seconds, words):
     assert len([event for event in worker.events_of("warning") if words in event["message"]]) == 1
 
 
-MIXED = [
+PROTOCOLS = [
     ("scram", {PROTOCOL: "PLAINTEXT"}, "speaks TLS, so HUBBUB_KAFKA_SECURITY_PROTOCOL is probably SSL or SASL_SSL"),
     ("mutual", {PROTOCOL: "PLAINTEXT"}, "speaks TLS, so HUBBUB_KAFKA_SECURITY_PROTOCOL is probably SSL or SASL_SSL"),
     (
@@ -81,14 +81,14 @@ LOGIN = {settings.MECHANISM, settings.USERNAME, settings.PASSWORD_FILE}
 FILES = {settings.CA_FILE, settings.CERT_FILE, settings.KEY_FILE}
 
 
-@pytest.mark.parametrize(("how", "wrong", "words"), MIXED)
+@pytest.mark.parametrize(("how", "wrong", "words"), PROTOCOLS)
 def test_a_wrong_protocol_names_the_likely_one(secured_kafka, tmp_path, monkeypatch, capsys, how, wrong, words):
     environment = secured_kafka.login(how) | wrong
     environment["HUBBUB_KAFKA"] = environment["HUBBUB_KAFKA"] or secured_kafka.bootstrap
     protocol = environment[PROTOCOL]
     # A setting that the protocol does not use is another error.
-    unused = (set() if "SASL" in protocol else LOGIN) | (set() if protocol.endswith("SSL") else FILES)
-    for name in environment.keys() - unused:
+    other_names = (set() if "SASL" in protocol else LOGIN) | (set() if protocol.endswith("SSL") else FILES)
+    for name in environment.keys() - other_names:
         monkeypatch.setenv(name, environment[name])
 
     file = tmp_path / "hubbub.toml"

@@ -30,7 +30,7 @@ def test_a_port_is_absent_plain_or_tls(tls, monkeypatch):
     monkeypatch.setattr(broker_probe, "SECONDS", 0.5)
 
     async def run():
-        ports = [free_port(), frozen.getsockname()[1]]
+        ports = [free_port(), listener.getsockname()[1]]
         async with AsyncExitStack() as servers:
             for context in (None, tls):
                 server = await asyncio.start_server(refuse, "127.0.0.1", 0, ssl=context)
@@ -39,7 +39,7 @@ def test_a_port_is_absent_plain_or_tls(tls, monkeypatch):
             return list((await ask(",".join(f"127.0.0.1:{port}" for port in ports))).values())
 
     # The kernel accepts connections for a program that never looks at them, as for a frozen broker.
-    with socket.create_server(("127.0.0.1", 0)) as frozen:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
         assert asyncio.run(run()) == [Port.ABSENT, Port.ABSENT, Port.PLAIN, Port.TLS]
 
 
@@ -81,13 +81,13 @@ def test_the_cause_names_the_broker_or_the_other_protocol(settings, ports, reaso
 def attempts(monkeypatch, ports, failures, patience=60.0):
     """Ask a question that fails so often. Return the answer, the warnings, and the brokers of each attempt."""
     warnings = []
-    asked = []
+    addresses = []
 
     async def answer(_servers):
         return dict(zip(("a:1", "b:2", "c:3"), ports, strict=True))
 
     async def question(kafka):
-        asked.append(kafka.servers)
+        addresses.append(kafka.servers)
         if failures.pop() if failures else False:
             raise KafkaUnreachable("lost")
         return "answer"
@@ -95,15 +95,15 @@ def attempts(monkeypatch, ports, failures, patience=60.0):
     monkeypatch.setattr(broker_probe, "ask", answer)
     monkeypatch.setattr(broker_probe, "PAUSE", 0.0)
     monkeypatch.setattr(broker_probe, "PATIENCE", patience)
-    return asyncio.run(with_remaining(Kafka("a:1,b:2,c:3"), question, warnings.append)), warnings, asked
+    return asyncio.run(with_remaining(Kafka("a:1,b:2,c:3"), question, warnings.append)), warnings, addresses
 
 
 def test_a_start_goes_on_with_the_other_brokers(monkeypatch):
-    one_absent = [Port.PLAIN, Port.ABSENT, Port.PLAIN]
-    result = attempts(monkeypatch, one_absent, [True] * 3)
+    ports = [Port.PLAIN, Port.ABSENT, Port.PLAIN]
+    result = attempts(monkeypatch, ports, [True] * 3)
     assert result == ("answer", ["no answer from b:2, but from a:1, c:3"], ["a:1,b:2,c:3", *["a:1,c:3"] * 3])
     with pytest.raises(KafkaUnreachable):
-        attempts(monkeypatch, one_absent, [True] * 3, patience=-1.0)
-    for ports in ([Port.ABSENT] * 3, [Port.PLAIN] * 3):
+        attempts(monkeypatch, ports, [True] * 3, patience=-1.0)
+    for equal_ports in ([Port.ABSENT] * 3, [Port.PLAIN] * 3):
         with pytest.raises(KafkaUnreachable):
-            attempts(monkeypatch, ports, [True])
+            attempts(monkeypatch, equal_ports, [True])

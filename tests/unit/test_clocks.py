@@ -25,7 +25,7 @@ def clock(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sent", "acknowledged", "log", "offset"),
+    ("send_time", "ack_time", "log_time", "offset"),
     [
         (0.0, 0.1, 0.05, 0.0),
         (0.0, 20.0, 19.0, 0.0),
@@ -34,8 +34,8 @@ def clock(monkeypatch):
     ],
     ids=["right", "slow", "ahead", "behind"],
 )
-def test_a_slow_broker_looks_like_no_wrong_clock(sent, acknowledged, log, offset):
-    assert TickTimes(sent, acknowledged, log).offset == pytest.approx(offset)
+def test_a_slow_broker_looks_like_no_wrong_clock(send_time, ack_time, log_time, offset):
+    assert TickTimes(send_time, ack_time, log_time).offset == pytest.approx(offset)
 
 
 def own_clock(*offsets):
