@@ -37,8 +37,15 @@ LONGEST = 1 << 18
 
 
 def start(command, **options):
-    """Start a command as a fork. The command of another program starts as usual."""
-    return Fork(command, **options) if code_of(command) else subprocess.Popen(command, **options)
+    """Start a command as a fork. Commands of other programs, and of other builds of hubbub, start as usual."""
+    is_fork = code_of(command) is not None and not _is_other_build(options.get("env"))
+    return Fork(command, **options) if is_fork else subprocess.Popen(command, **options)
+
+
+def _is_other_build(env):
+    """Whether an environment names modules of its own. A fork would ignore it, because it has imported everything."""
+    folder = (env or {}).get("PYTHONPATH")
+    return folder is not None and folder != os.environ.get("PYTHONPATH")
 
 
 def run(command, *, env=None, cwd=None, timeout=None):

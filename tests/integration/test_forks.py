@@ -31,6 +31,15 @@ def test_code_has_its_arguments_environment_and_folder(tmp_path):
     assert text == f"['-c', 'one', 'two words'] {{'NAME': 'value'}} {tmp_path} __main__\n"
 
 
+def test_another_build_is_no_fork(tmp_path):
+    (tmp_path / "hubbub").mkdir()
+    (tmp_path / "hubbub" / "__init__.py").write_text("name = 'another build'")
+    process = fork(
+        "import hubbub; print(hubbub.name)", env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, stdout=subprocess.PIPE
+    )
+    assert process.communicate(timeout=patience(WAIT))[0] == b"another build\n"
+
+
 def test_the_commands_are_imported_in_one_thread():
     modules, threads = output("import sys, os; print(len(sys.modules), len(os.listdir('/proc/self/task')))").split()
     assert int(modules) > 500
