@@ -49,7 +49,7 @@ def with_settings(topics, name, **settings):
 
 
 def test_every_kind_of_record_has_a_topic():
-    names = ("reports", "rejects", "snapshots", "queries", "estimates", "alerts", "status", "truth")
+    names = ("reports", "rejects", "snapshots", "queries", "estimates", "maps", "alerts", "status", "truth")
     assert [topic.removeprefix(PREFIX) for topic in layout_for()] == [*names, "worker-tallies-changelog"]
     sizes = {name: topic.partitions for name, topic in layout_for(6).items()}
     assert {name: size for name, size in sizes.items() if size != 6} == {"p.queries": 1}
@@ -72,7 +72,7 @@ def test_topics_with_keys_are_compacted():
     assert policies == {
         **dict.fromkeys(("reports", "rejects", "alerts", "truth"), "delete"),
         **dict.fromkeys(("snapshots", "queries", "status", CHANGELOG), "compact"),
-        "estimates": "compact,delete",
+        **dict.fromkeys(("estimates", "maps"), "compact,delete"),
     }
     assert layout_for()["p.estimates"].defaults == {"retention.ms": str(MONTH)}
     assert layout_for()["p.rejects"].defaults == {"retention.ms": str(WEEK)}

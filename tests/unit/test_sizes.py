@@ -52,12 +52,12 @@ def test_no_record_of_a_query_is_larger(name):
     assert len(block_records.encode(Block(0, tuple(large)))) + ENVELOPE // 2 <= need.tallies
     writes = changes(File({name: results}), Definitions(), (), "0" * 16).writes
     assert sum(len(key) + len(value) for key, value in writes) <= need.definitions
-    for size in (need.tallies, need.definitions, need.estimates, need.truth):
+    for size in (need.tallies, need.definitions, need.estimates, need.maps, need.truth):
         assert LEAST <= size <= LARGEST
 
 
 def test_small_queries_fit_every_service_and_large_ones_need_more():
-    assert sizes([query("small")]) == Sizes(LEAST, LEAST, LEAST, LEAST)
+    assert sizes([query("small")]) == Sizes(LEAST, LEAST, LEAST, LEAST, LEAST)
     assert sizes([]).tallies == LEAST
     assert sizes([query("wide"), query("small")]).tallies == sizes([query("wide")]).tallies > 24_000_000
     settings = {topic.name: topic.settings for topic in layout("", 1, 1, LEAST, sizes([query("small")]))}
@@ -105,7 +105,14 @@ async def made(topics):
 def test_a_service_that_allows_no_settings_at_first_gets_them_one_by_one():
     topics = layout("", 1, 1, LEAST)
     service, refusals = asyncio.run(made(topics))
-    assert {one.topic for one in refusals} == {"snapshots", "queries", "estimates", "truth", "worker-tallies-changelog"}
+    assert {one.topic for one in refusals} == {
+        "snapshots",
+        "queries",
+        "estimates",
+        "maps",
+        "truth",
+        "worker-tallies-changelog",
+    }
     assert {(refusal.name, refusal.reason) for refusal in refusals} == {("max.message.bytes", "at most 8388608")}
     for topic in topics:
         lacking = {"max.message.bytes"} if topic.name in {refusal.topic for refusal in refusals} else set()
