@@ -20,6 +20,7 @@ from aggregator.publishing.finals.deletions import Deletions
 from aggregator.publishing.finals.estimator import EstimateTask
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.publisher import FinalPublisher
+from aggregator.publishing.old_maps import OldMaps
 from aggregator.publishing.provisional import ProvisionalRecords
 from aggregator.publishing.query_tasks import QueryTasks
 from aggregator.publishing.status_writer import StatusWriter
@@ -69,6 +70,7 @@ class PublishingService:
     provisional: ProvisionalRecords = field(default_factory=ProvisionalRecords)
     tasks: QueryTasks = field(init=False)
     statuses: StatusWriter = field(init=False)
+    old_maps: OldMaps = field(init=False)
     _large: list[EstimateTask] = field(default_factory=list)
     """The newest tasks of large queries. Other queries do not wait for them."""
     _next_look: float = 0.0
@@ -84,6 +86,7 @@ class PublishingService:
         self.publisher = FinalPublisher(self.partitions, self.outbox, self.metrics, self.accuracy, self.deletions)
         self.tasks = QueryTasks(self.ending.fail)
         self.statuses = StatusWriter(self.outbox, self.ending.fail)
+        self.old_maps = OldMaps(self.kafka, self.follower, self.outbox, self.ending.fail)
 
     async def _define(self) -> None:
         """Apply the newest definitions, so that a version is known before any snapshot that it concerns."""
@@ -153,6 +156,7 @@ class PublishingService:
         finally:
             self.tasks.cancel()
             self.statuses.cancel()
+            self.old_maps.cancel()
             self.deletions.cancel()
             self.estimators.close()
             await self.reader.stop()
@@ -169,11 +173,13 @@ class PublishingService:
         self.statuses.clear()
         await self.reader.assign(self._assignment, self._definitions.versions)
         self._due_since = {state: since for state, since in self._due_since.items() if self._is_current(state)}
-        self.estimators.start(
-            versions.query
+        merged = [
+            versions
             for digest, versions in self._definitions.versions.items()
-            if keys.home(digest, self.partitions) in self._assignment and not versions.newest.retired
-        )
+            if keys.home(digest, self.partitions) in self._assignment
+        ]
+        self.old_maps.assign([versions.query.digest for versions in merged if versions.query.strings is not None])
+        self.estimators.start(versions.query for versions in merged if not versions.newest.retired)
 
     async def _states(self, new: set[int]) -> list[QueryState]:
         """Return the states of the queries to look at, if their partitions are read to their end.

@@ -68,6 +68,8 @@ class Definitions:
     """The edition of the file that wrote the newest version of each digest."""
     formats: Formats = Formats()  # noqa: RUF009 - a tuple never changes
     """The formats version of the installation."""
+    raised_at: int = 0
+    """The log time in ms of the record of the formats version, or 0 without one."""
 
     @cached_property
     def queries(self) -> dict[bytes, Query]:
@@ -131,6 +133,7 @@ class DefinitionLog:
         """The content of each record by its key."""
         self.formats = Formats()
         """The formats version of the installation."""
+        self._raised_at = 0
         self._cached: Definitions | None = None
         self._is_stale = False
         """Whether a record was replaced or removed."""
@@ -153,6 +156,7 @@ class DefinitionLog:
                 first_batch=self._first_batch,
                 editions=dict(self._editions),
                 formats=self.formats,
+                raised_at=self._raised_at,
             )
         return self._cached
 
@@ -185,8 +189,11 @@ class DefinitionLog:
         """Read the formats version. Without a readable record it is the first."""
         self._contents.pop(record.key, None)
         self.formats = Formats()
+        self._raised_at = 0
         try:
-            self.formats = Formats() if record.value is None else formats.read(record.value)
+            if record.value is not None:
+                self.formats = formats.read(record.value)
+                self._raised_at = record.timestamp
         except definition_record.FAULTS as error:
             unreadable = definition_record.unreadable(record, error)
             self._contents[record.key] = unreadable

@@ -6,9 +6,10 @@ import numpy as np
 import orjson
 
 import hubbub
+from aggregator.records.maps_record import maps_name
 from oracles.frame import encode
 from oracles.query import strings
-from tests.integration.workers import Place
+from tests.integration.workers import Place, until
 from tests.queries import make_text
 
 HASTE = "from oracles.query import strings\nstrings.LEAST_PANE = 1"
@@ -61,3 +62,20 @@ def test_names_are_the_same_bytes_whoever_is_killed(kafka, tmp_path, monkeypatch
         names = {record["value"] for record in records if record.get("kind") == "enter"}
         assert names == {"crash", "oom"}
         assert any(record.get("values") == ["crash", "oom"] for record in records if record["window"]["size"] == 2)
+
+
+def test_maps_of_an_older_release_leave_the_topic_of_estimates_after_the_rise(kafka, tmp_path, monkeypatch):
+    monkeypatch.setattr(strings, "LEAST_PANE", 1)
+    with Place(kafka, tmp_path, CRASHES) as place:
+        place.define_in_topic(place.queries)
+        digest = place.queries["crashes"].digest
+        home = int.from_bytes(digest, "little") % place.partitions
+        finals = [f"crashes|{digest.hex()}|tumbling|2|2|{end}".encode() for end in (2, 4)]
+        place.send((home, b"{}", finals[0]), topic="estimates")
+        place.send(*((home, b'{"maps":[]}', maps_name(key)) for key in finals), topic="estimates")
+        place.send((home, None, maps_name(finals[1])), topic="estimates")
+        worker = place.start(patch=HASTE).ready()
+        until(lambda: worker.events("old maps deleted from estimates"))
+        records = [(record.key, record.value) for record in place.read("estimates")]
+        assert records[-1] == (maps_name(finals[0]), None)
+        assert [key for key, value in records if value is None] == [maps_name(finals[1]), maps_name(finals[0])]
