@@ -61,7 +61,8 @@ class StringCrowd:
             span = Span(window, end - window.size, end)
             result = window_result(CRASHES, span, total, history=self.history)
             self.history = self.history.with_search(result.decision.search)
-            messages += [("estimates", *map_) for map_ in (*result.window.records, *result.window.maps)]
+            messages += [("estimates", *record) for record in result.window.records]
+            messages += [("maps", *record) for record in result.window.maps]
             messages += [("alerts", *alert) for alert in result.decision.alerts]
         return messages
 

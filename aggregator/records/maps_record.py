@@ -24,8 +24,10 @@ from oracles.query.settings import Window
 from oracles.types import Ints
 
 MAPS_END = b"|m"
-"""The end of the key of a record of maps. The rest is the key of its final."""
-_CELL = np.dtype("<u4")
+"""The end that tells maps from their final, which has the same key. Tables of both have it, and so has a key in the
+topic `estimates`, where maps were before formats version 3."""
+CELL = np.dtype("<u4")
+"""The type of the count of a cell."""
 _FIELDS = 6
 _KINDS = {kind: kind for kind in get_args(Kind)}
 _LONGEST = 15
@@ -59,22 +61,26 @@ class MapsKey(NamedTuple):
 
 
 def is_maps(key: bytes | None) -> bool:
-    """Whether a key of the topic `estimates` is that of maps, not of a record that people read."""
+    """Whether a key of the topic `estimates` is that of maps of an older release, not of a record that people read."""
     return key is not None and key.endswith(MAPS_END)
 
 
+def maps_name(key: bytes) -> bytes:
+    """Return the name of maps in a table that holds their final too."""
+    return key + MAPS_END
+
+
 def maps_records(window: WindowFindings) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key and the bytes of the record of maps, if strings are unknown and shown."""
+    """Yield the key and the bytes of the record for the topic `maps`, if strings are unknown and shown."""
     for findings in window.of_totals:
         if isinstance(findings, NameFindings):
-            # The key of the final with an end of its own, so that readers of records skip it by the key alone.
-            yield key(window.query, window.span, None, final=True) + MAPS_END, encode_maps(findings.names.maps)
+            yield key(window.query, window.span, None, final=True), encode_maps(findings.names.maps)
 
 
 def encode_maps(maps: Maps) -> bytes:
     """Return the record of the maps, from which readers answer for any string."""
     # Four bytes in a fixed order for a cell: machines of either order of bytes write the same record.
-    cells = [counts.astype(_CELL).tobytes() for counts in maps.counts]
+    cells = [counts.astype(CELL).tobytes() for counts in maps.counts]
     counts = [base64.b64encode(zlib.compress(data)).decode() for data in cells]
     return orjson.dumps({"maps": counts, "n": list(maps.answering)})
 
@@ -99,13 +105,13 @@ def decode_maps(value: bytes, cells: int) -> tuple[list[Ints], list[int]]:
 
 
 def _counts(text: str, cells: int) -> Ints:
-    size = _CELL.itemsize << cells
+    size = CELL.itemsize << cells
     # One byte more than a map has shows that the data are too large. Without a limit a few bytes could fill the memory.
     expander = zlib.decompressobj()
     data = expander.decompress(base64.b64decode(text, validate=True), size + 1)
     if len(data) != size or not expander.eof:
         raise ReportError(f"a map of {1 << cells} cells is expected")
-    return np.frombuffer(data, _CELL).astype(np.int64)
+    return np.frombuffer(data, CELL).astype(np.int64)
 
 
 def check_maps(value: bytes, query: Query) -> None:

@@ -10,7 +10,6 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from aggregator.records.maps_record import is_maps
 from oracles.query import load_file
 from tests.boards import Board, definition_messages, in_thread, publish
 from tests.brokers import create_topics
@@ -30,7 +29,7 @@ def crowd():
 def kafka(broker, crowd):
     kafka = in_thread(lambda: create_topics(broker))
     messages = [*chain.from_iterable(crowd.next() for _ in range(HOURS))]
-    hour = next(message for message in messages if b"|3600|3600|" in message[1] and not is_maps(message[1]))
+    hour = next(message for message in messages if message[0] == "estimates" and b"|3600|3600|" in message[1])
     publish(kafka, [*definition_messages(STRINGS), *messages, hostile_message(hour), empty_message(hour)], 0)
     return kafka
 

@@ -20,6 +20,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.publishing.finals.final import ResultSequence
+from aggregator.records.maps_record import maps_name
 from hubbub.definitions import catalog
 from hubbub.definitions.catalog import TopicRecord
 from hubbub.kafka.clients import client_arguments, consumer, started
@@ -302,8 +303,10 @@ async def read_finals(kafka, partitions):
 
 async def read_published(kafka, partitions):
     """Return every version of every final record and alert, by key."""
-    records = await read_topics(kafka, {"estimates": partitions, "alerts": partitions})
-    return versions_by_key(records["estimates"] + records["alerts"])
+    topics = await read_topics(kafka, dict.fromkeys(("estimates", "alerts", "maps"), partitions))
+    # Maps have the key of their final.
+    maps = {maps_name(key): values for key, values in versions_by_key(topics["maps"]).items()}
+    return versions_by_key(topics["estimates"] + topics["alerts"]) | maps
 
 
 def versions_by_key(records):
@@ -340,7 +343,8 @@ def expected(log, versions, log_has_time, limit=MAX_FRAME, **gate):
     for definition, final in (window for group in by_query.values() for window in closed_windows(group)):
         query = definition.at(final.span.end - definition.query.pane).query
         result = results[query.digest].next(query, final)
-        records |= {**dict(result.window.records), **dict(result.window.maps), **dict(result.decision.alerts)}
+        records |= {**dict(result.window.records), **dict(result.decision.alerts)}
+        records |= {maps_name(key): value for key, value in result.window.maps}
     return records
 
 

@@ -29,7 +29,6 @@ from aggregator.board.server.route import ROUTES, SCHEMAS, describe
 from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.records.kinds import first
 from aggregator.records.kinds import values as value_records
-from aggregator.records.maps_record import is_maps
 from aggregator.records.span import PUBLISH_SECONDS
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
@@ -59,7 +58,7 @@ def feed(board, topic, key, value):
     match topic:
         case "queries":
             board.define(key, value, 0)
-        case "estimates" if is_maps(key):
+        case "maps":
             board.take_maps(key, value)
         case "estimates":
             board.take_record(value)

@@ -8,10 +8,11 @@ import orjson
 import pytest
 
 from aggregator.board.server.metrics import ShareMetrics
+from aggregator.board.store.early_maps import MOST, EarlyMaps
 from aggregator.reading.tail.notice import Notice, notice_lines
 from aggregator.records import alert
 from aggregator.records.decoder import decode
-from aggregator.records.maps_record import MapsKey, is_maps
+from aggregator.records.maps_record import MapsKey, maps_name
 from hubbub.http.problem import Problem
 from oracles.errors import ReportError
 from tests import schemas
@@ -43,7 +44,7 @@ def refusal(board, question, *names, **parameters):
 
 def hours(messages):
     """Return the records of the windows of an hour."""
-    return [each for each in messages if each[0] == "estimates" and b"|3600|3600|" in each[1] and not is_maps(each[1])]
+    return [each for each in messages if each[0] == "estimates" and b"|3600|3600|" in each[1]]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,7 @@ def test_a_string_that_no_map_tells_apart_is_null(board, messages):
     target = CRASHES.strings.cells_of("rare 7")[CRASHES.strings.levels :].tolist()
     takers = [cells[place, cell] for place, cell in enumerate(target)]
     topic, key, value = hours(messages)[0]
-    maps = next(message for message in messages if message[1] == key + b"|m")
+    maps = next(message for message in messages if message[:2] == ("maps", key))
     record = orjson.loads(value)
     record |= {"values": takers, "shares": {"unbiased": [0.1] * 4}, "level": [0.99] * 4}
     record |= {column: [0.1] * 4 for column in ("stderr", "low", "high")}
@@ -127,9 +128,36 @@ def test_a_string_that_no_map_tells_apart_is_null(board, messages):
 
 
 def test_a_window_without_maps_says_so(messages):
-    alone = store([message for message in messages if not is_maps(message[1])], queries=STRINGS)
+    alone = store([message for message in messages if message[0] != "maps"], queries=STRINGS)
     assert ask(alone, "estimate", "crashes", value="out of memory")["values"]
-    assert "no maps of this window" in refusal(alone, "estimate", "crashes", value="rare 7")
+    text = refusal(alone, "estimate", "crashes", value="rare 7")
+    assert "no maps of this window" in text
+    assert "ask a final window" in text
+    alone.maps_gap = "this board has no right to read the topic"
+    assert "no right to read the topic" in refusal(alone, "estimate", "crashes", value="rare 7")
+
+
+def test_maps_may_come_before_their_final_and_from_the_topic_of_older_releases(messages):
+    maps = [message for message in messages if message[0] == "maps"]
+    others = [message for message in messages if message[0] != "maps"]
+    early = store([*maps, *others], queries=STRINGS)
+    older = store([*others, *(("maps", maps_name(key), value) for _, key, value in maps)], queries=STRINGS)
+    answer = ask(store(messages, queries=STRINGS), "estimate", "crashes", value="rare 7")
+    for board in (early, older):
+        assert ask(board, "estimate", "crashes", value="rare 7") == answer
+        assert board.size == store(messages, queries=STRINGS).size
+
+
+def test_early_maps_have_a_limit():
+    early = EarlyMaps()
+    places = [MapsKey("q", "0" * 16, CRASHES.windows[0], end) for end in range(5)]
+    for place in places:
+        early.put(place, bytes(MOST // 4))
+    early.put(places[4], b"new")
+    assert early.pop(places[0]) is None
+    assert early.pop(places[4]) == b"new"
+    assert early.pop(places[4]) is None
+    assert early.pop(places[1]) == bytes(MOST // 4)
 
 
 def test_questions_about_numbers_get_advice_that_works(board):
@@ -216,9 +244,10 @@ def test_records_and_alerts_of_names_fit_the_published_schemas(messages):
 
 def test_maps_of_no_final_are_refused(messages):
     board = store(messages, queries=STRINGS)
-    key, value = next((key, value) for _, key, value in messages if is_maps(key))
-    stranger = key.replace(str(MapsKey.of(key).end).encode(), str(LAST + 7 * HOUR).encode())
-    for wrong_key, wrong_value in [(stranger, value), (key, value[:100]), (key[:-20] + b"|m", value)]:
+    key, value = next((key, value) for topic, key, value in messages if topic == "maps")
+    end = str(MapsKey.of(key).end).encode()
+    strangers = [(key.replace(end, str(LAST - 1).encode()), value), (key.replace(b"|ffff", b"|0000"), value)]
+    for wrong_key, wrong_value in [*strangers, (key, value[:100]), (key[:-20], value)]:
         with pytest.raises((ReportError, ValueError)):
-            feed(board, "estimates", wrong_key, wrong_value)
+            feed(board, "maps", wrong_key, wrong_value)
     assert math.isfinite(board.size)

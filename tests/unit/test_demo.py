@@ -17,7 +17,6 @@ from aggregator.demo.keeper import temporary_file
 from aggregator.errors import ChildEnded
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.decoder import decode
-from aggregator.records.maps_record import is_maps
 from aggregator.records.needed_people import needed_people
 from oracles.query import load
 from oracles.query.settings import Place
@@ -264,7 +263,7 @@ def test_the_terminal_names_each_crash_that_the_query_file_does_not_list_once():
     lines = []
     memory = set()
     for _ in range(3):
-        records = [value for topic, key, value in crowd.next() if topic == "estimates" and not is_maps(key)]
+        records = [value for topic, _, value in crowd.next() if topic == "estimates"]
         lines.append(
             list(crashes.discoveries({"crashes": query}, [Summary.of(decode(record)) for record in records], memory))
         )

@@ -140,7 +140,7 @@ def test_tables_of_all_kinds_of_queries_have_the_same_columns_and_types():
     crowds = [Crowd(HOMEPAGE, clients=2_000), GroupCrowd(SCREENS), NumberCrowd(LOAD_TIME), StringCrowd(START)]
     tables = [reader.table([])]
     for crowd in crowds:
-        messages = [message for message in crowd.next() if message[0] == "estimates" and message[1][-2:] != b"|m"]
+        messages = [message for message in crowd.next() if message[0] == "estimates"]
         tables.append(reader.table([decode(value) for _, _, value in messages]))
     for table in tables:
         assert table.schema == tables[0].schema
@@ -164,9 +164,7 @@ def test_two_windows_or_two_groups_are_compared_but_not_one_with_itself():
 
 
 def test_windows_of_unknown_strings_are_not_compared():
-    records = [
-        decode(value) for topic, key, value in StringCrowd(START).next() if topic == "estimates" and key[-2:] != b"|m"
-    ]
+    records = [decode(value) for topic, key, value in StringCrowd(START).next() if topic == "estimates"]
     with pytest.raises(ParameterError, match="no list of values"):
         reader.difference_table(records, (START, START + PANE), 0.05)
 
@@ -179,10 +177,10 @@ def test_asking_a_query_that_lists_its_values_is_an_error():
 
 
 def test_finals_that_cannot_tell_of_a_string_keep_a_row_with_the_reason(caplog):
-    messages = [message for message in StringCrowd(START).next() if message[0] == "estimates"]
-    records = [decode(value) for _, key, value in messages if not key.endswith(b"|m")]
+    messages = StringCrowd(START).next()
+    records = [decode(value) for topic, _, value in messages if topic == "estimates"]
     keys = [(record.span.window, record.span.end) for record in records]
-    whole_message = next(value for _, key, value in messages if key.endswith(b"|m"))
+    whole_message = next(value for topic, _, value in messages if topic == "maps")
     matches = dict(zip(keys, records, strict=True))
     queries = {CRASHES.digest: CRASHES}
     result = answers(queries, matches, {keys[0]: whole_message}, ["oom"])
@@ -191,7 +189,10 @@ def test_finals_that_cannot_tell_of_a_string_keep_a_row_with_the_reason(caplog):
     assert [row["reason"] for row in whole_table] == [None]
     assert [(row["value"], row["unbiased"], row["level"]) for row in empty_table] == [("oom", None, None)]
     assert empty_table[0]["reason"] == "the maps of this window are missing or unreadable"
-    assert "finals without shares, because their maps are not in the topic of estimates: 1 of 2" in caplog.text
+    assert (
+        "finals without shares, because their maps are not in the topic maps, or the user may not read it: 1 of 2"
+        in caplog.text
+    )
     answers(queries, matches, {keys[0]: whole_message, keys[1]: b"{}"}, ["oom"])
     assert "finals without shares, because their maps cannot be read: 1 of 2" in caplog.text
     answers({}, matches, {keys[0]: whole_message}, ["oom"])

@@ -27,7 +27,7 @@ from aggregator.reading.audit.fold import Fold
 from aggregator.reading.export.table import COLUMNS, rows
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.findings import Sighting
-from aggregator.records.maps_record import decode_maps, maps_of, record_of
+from aggregator.records.maps_record import MapsKey, decode_maps, maps_name, maps_of, record_of
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey
@@ -119,7 +119,7 @@ def test_the_record_of_maps_answers_for_any_string():
     query, snapshots = panes()
     result = whole()[LONG, 600]
     ((name, value),) = result.window.maps
-    assert name == result.window.records[0][0] + b"|m"
+    assert name == result.window.records[0][0]
     counts, answering = decode_maps(value, query.strings.cells)
     total = sum(snapshots[pane].counts for pane in (0, 300))
     for count, other in zip(counts, query.oracle.support(total, 12_000)[-4:], strict=True):
@@ -186,7 +186,7 @@ def test_known_names_that_nobody_has_are_not_shown_before_a_search():
 
 def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
     query, rng = asked(), np.random.default_rng(4)
-    catalog = SimpleNamespace(versions={query.digest: Versions.of(query)})
+    catalog = SimpleNamespace(versions={query.digest: Versions.of(query)}, raised_at=0)
     fold = Fold(catalog, 1, log_has_time=True, limit=MAX_FRAME)
     rows_of = np.array([query.strings.cells_of(text) for text in ("crash", "oom", "segv")])
     for place, count in enumerate([6_000] * 6 + [1]):
@@ -198,6 +198,13 @@ def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
     check_maps(comparison)
     assert len([key for key in records if key.endswith(b"|m")]) == 6 + 3 + 3
     assert len([key for key in records if b"|enter|" in key]) == 3
+    catalog.raised_at = 1_200_000
+    later = compare(fold, catalog, {}, None, None)
+    assert later.older_maps == 4 + 2 + 2, "older releases wrote those that end up to then to another topic"
+    assert {key for key in records if key not in later.expected} == {
+        key for key in records if key.endswith(b"|m") and MapsKey.of(key).end <= 1_200
+    }
+    catalog.raised_at = 0
     part = compare(fold, catalog, records, 600, None)
     assert part.expected.keys() == part.compared
     assert part.compared
@@ -260,7 +267,8 @@ class Owner:
             for question, answer in zip(
                 questions, answers(self.query, questions, state.alerts, {}, state.names), strict=True
             ):
-                for name, value in (*answer.records, *answer.alerts):
+                maps = [(maps_name(name), value) for name, value in answer.maps]
+                for name, value in (*answer.records, *maps, *answer.alerts):
                     assert self.published.setdefault(name, value) == value, name
                 due = state.answer(answer.states, answer.blocks, answer.search)
                 positions[question.span.window] = due.final.position
@@ -279,7 +287,8 @@ def test_a_death_at_any_write_changes_no_byte(batch):
     query, snapshots = panes()
     expected = {}
     for result in whole().values():
-        expected |= dict([*result.window.records, *result.window.maps, *result.decision.alerts])
+        expected |= dict([*result.window.records, *result.decision.alerts])
+        expected |= {maps_name(key): value for key, value in result.window.maps}
     standing, published, lives = {}, {}, [3, 1, 2, 5, 1, 4, 2, 7] * 4
     for place, (pane, snapshot) in enumerate(snapshots.items()):
         standing[PaneKey("closed", query.digest, pane, 0).encode()] = encode_snapshot(snapshot)

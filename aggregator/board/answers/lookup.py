@@ -1,6 +1,7 @@
 """Finds the query, window, attribute and method of a request, and raises Problem if one is missing."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aggregator.board.answers.parameters import LATEST, Parameters
 from aggregator.board.answers.reply import bad, missing
@@ -78,7 +79,8 @@ def group_name(query: Query, value: str | None) -> dict[str, str] | None:
 def view(store: Store, parameters: Parameters, name: str) -> tuple[Series, View]:
     """Return one attribute of one window."""
     series, matches = windows(store, parameters, name)
-    return series, view_of(matches, parameters, definition(store.definition(series), parameters))
+    view = view_of(matches, parameters, definition(store.definition(series), parameters))
+    return series, replace(view, maps_gap=store.maps_gap)
 
 
 def view_of(windows: Windows, parameters: Parameters, subject: Definition) -> View:

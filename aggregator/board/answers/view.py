@@ -68,6 +68,8 @@ class View:
     """The flag of this window or, if it has values, of the newest window."""
     maps: bytes | None = None
     """The record of maps of a final of unknown strings, if the board has it."""
+    maps_gap: str | None = None
+    """The reason why the board gets no maps, or None if it does."""
 
     @property
     def whole(self) -> bool:

@@ -20,12 +20,12 @@ from hubbub import outside
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
-from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH, Kafka
+from hubbub.kafka.settings import ALERTS, ESTIMATES, MAPS, QUERIES, STATUS, TRUTH, Kafka
 
 log = logging.getLogger(__name__)
 
 REQUIREMENTS = (QUERIES, ESTIMATES, ALERTS, TRUTH)
-TOPICS = (*REQUIREMENTS, STATUS)
+TOPICS = (*REQUIREMENTS, STATUS, MAPS)
 POLL_MS = 200
 BATCH = 256
 """Most records of one poll."""
@@ -39,6 +39,11 @@ PATIENCE = 4.0
 """Seconds to wait for the answer to a check."""
 MARGIN = 3_600
 """Seconds by which a window may be published later than its neighbours, at a start by time."""
+
+NO_MAPS = (
+    "this board does not see the topic {topic}: it has no right to read it, or the topic is missing; grant the right, "
+    "or run `hubbub topics`, and restart the board"
+)
 
 CLOCK_LEAD = 10
 """Seconds by which the clock of an embedded broker's reports may be ahead of this machine's without a notice."""
@@ -70,10 +75,13 @@ class BoardFollower:
 
     async def run(self) -> None:
         """Read until cancelled. Raise KafkaUnreachable or TopicMissing if the start fails."""
-        counts = await partitions(self._kafka, *REQUIREMENTS, optional=[STATUS])
+        counts = await partitions(self._kafka, *REQUIREMENTS, optional=[STATUS, MAPS])
         if STATUS not in counts:
             missing = "topic %s is missing: quiet queries count as late; run `hubbub topics` and restart the board"
             log.warning(missing, self._kafka.topic(STATUS))
+        if MAPS not in counts:
+            self._store.maps_gap = NO_MAPS.format(topic=self._kafka.topic(MAPS))
+            log.warning("no answers for strings that are no names: %s", self._store.maps_gap)
 
         topics = {name: range(count) for name, count in counts.items()}
         settings = {"max_partition_fetch_bytes": FETCH, "fetch_max_bytes": FETCH, "fetch_max_wait_ms": POLL_MS}
@@ -88,13 +96,20 @@ class BoardFollower:
     async def _follow(self, consumer: Any) -> None:
         """Read the definitions, because all other records refer to them. Then read the rest from the retention on."""
         definitions = self._partitions_of(QUERIES)
-        aged = self._partitions_of(ESTIMATES, ALERTS, TRUTH)
+        aged = self._partitions_of(ESTIMATES, ALERTS, TRUTH, MAPS)
+        maps = self._partitions_of(MAPS)
+        finals = self._partitions_of(ESTIMATES)
         consumer.pause(*aged)
         while any(tp in self._behind for tp in definitions):
             await self._read(consumer, *definitions)
 
         await self._skip_old(consumer, aged)
-        consumer.resume(*aged)
+        consumer.resume(*(tp for tp in aged if tp not in maps))
+        # Only few maps can wait for their finals, and at the start all of them would.
+        while any(tp in self._behind for tp in finals):
+            await self._read(consumer)
+
+        consumer.resume(*maps)
         while True:
             await self._read(consumer)
 
@@ -161,7 +176,7 @@ class BoardFollower:
             self._store.take_truth(value)
         elif topic == STATUS:
             self._store.take_status(value)
-        elif topic == ESTIMATES and is_maps(key):
+        elif topic == MAPS or (topic == ESTIMATES and is_maps(key)):
             # The final of older maps may lie before the first record that the board has read.
             if MapsKey.of(key).end > self._oldest_end:
                 self._store.take_maps(key, value)

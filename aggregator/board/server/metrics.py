@@ -16,11 +16,11 @@ from aggregator.records.number_answers import NumberAnswers
 from aggregator.records.record import Record
 from aggregator.records.span import shortest_expected_age
 from hubbub.command.metrics import MetricRow, MetricTable
-from hubbub.kafka.settings import ALERTS, ESTIMATES, QUERIES, STATUS, TRUTH
+from hubbub.kafka.settings import ALERTS, ESTIMATES, MAPS, QUERIES, STATUS, TRUTH
 from oracles.consistency import UNBIASED
 from oracles.query.domain import NUMBERS
 
-TOPICS = (QUERIES, ESTIMATES, ALERTS, TRUTH, STATUS)
+TOPICS = (QUERIES, ESTIMATES, MAPS, ALERTS, TRUTH, STATUS)
 TOP, HITTERS = 10, 20
 """Maximum numbers of the most frequent values and of the proved heavy hitters in the metrics."""
 GROUPS, GROUP_TOP = 20, 5

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 
+from aggregator.board.store.early_maps import EarlyMaps
 from aggregator.board.store.entry import Entry, IncompleteWindows
 from aggregator.board.store.oldest import OldestParts, Place
 from aggregator.board.store.series import TRUE_COUNTS, Series, Windows
@@ -62,6 +63,9 @@ class Store:
         self._definitions = DefinitionLog()
         self._early: deque[tuple[str, Callable[[bytes], object], bytes]] = deque(maxlen=EARLY_RECORDS)
         """Records that wait for their definitions, each with its digest and the method that takes it."""
+        self._early_maps = EarlyMaps()
+        self.maps_gap: str | None = None
+        """The reason why the board gets no maps, or None if it does."""
 
         self._numbers: dict[str, int] = {}
         """The number of each query, in the order in which the store met them."""
@@ -90,22 +94,37 @@ class Store:
         windows = series.windows_of(record.span.window, record.group)
         with self._resized(windows.place, windows):
             windows.put(record if record.final else record.joined(windows.provisional, query))
+            if record.final and record.group is None:
+                self._put_early_maps(windows, record)
             while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
                 windows.drop_oldest()
         return record
 
+    def _put_early_maps(self, windows: Windows, record: Entry) -> None:
+        """Add the maps of a final that came before it."""
+        place = MapsKey(record.query, record.digest, record.span.window, record.span.end)
+        maps = self._early_maps.pop(place)
+        if maps is not None:
+            windows.put_maps(place.end, maps)
+
     def take_maps(self, key: bytes, value: bytes) -> None:
-        """Add the maps of a final of unknown strings. A worker writes them after the final."""
+        """Add the maps of a final of unknown strings. They may come before their final, from another topic."""
         place = MapsKey.of(key)
         query = self.definitions.queries.get(bytes.fromhex(place.digest))
         windows = self._series_of(place.query, place.digest).kinds.get(place.window) if query else None
-        if query is None or windows is None or place.end not in windows.finals:
-            raise ReportError("the maps belong to no final")
+        if query is None:
+            raise ReportError("the maps belong to no query")
 
         # Only the answer to a request uses the maps. Damaged ones would fail there, far from their offset.
         check_maps(value, query)
-        with self._resized(windows.place, windows):
-            windows.put_maps(place.end, value)
+        if windows is not None and place.end in windows.finals:
+            with self._resized(windows.place, windows):
+                windows.put_maps(place.end, value)
+        elif windows is None or not windows.ends or place.end > windows.ends[-1]:
+            self._check_time(place.end)
+            self._early_maps.put(place, value)
+        else:
+            raise ReportError("the maps belong to no final")
 
     def take_alert(self, value: bytes) -> Alert | None:
         """Add an alert, and return it unless the store had it already."""

@@ -88,6 +88,8 @@ class Answer(NamedTuple):
     """The records of a window. For a final also alerts, states and metrics."""
 
     records: tuple[tuple[bytes, bytes], ...]
+    maps: tuple[tuple[bytes, bytes], ...]
+    """The record for the topic `maps`, if strings are unknown."""
     alerts: list[tuple[bytes, bytes]]
     states: list[bytes]
     metrics: list[FinalMetrics]
@@ -129,7 +131,8 @@ def answer(
     result = window_result(window, states, BlockInput(question.blocks, store))
     decision = result.decision
     return Answer(
-        records=(*result.window.records, *result.window.maps),
+        records=result.window.records,
+        maps=result.window.maps,
         alerts=decision.alerts,
         states=decision.states,
         metrics=final_metrics(result),

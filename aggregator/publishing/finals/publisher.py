@@ -24,7 +24,7 @@ from aggregator.records.keys import provisional_key
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from hubbub.kafka.outbox import Outbox, OutboxRecord, count_refused, is_oversized
-from hubbub.kafka.settings import ALERTS, ESTIMATES, SNAPSHOTS
+from hubbub.kafka.settings import ALERTS, ESTIMATES, MAPS, SNAPSHOTS
 from oracles.numbers import Quantity
 from oracles.query import Query
 from oracles.query.settings import Window
@@ -86,7 +86,7 @@ class FinalPublisher:
         """Publish the records of provisional windows while the query stays with this worker."""
         async for answers in task.answers():
             records = [OutboxRecord(*record) for answer in answers for record in answer.records]
-            await self._send_records(task.query, records, is_current)
+            await self._send_records(task.query, ESTIMATES, records, is_current)
             self.metrics.records.labels(task.query.name, "false").inc(len(answers))
 
     def delete(self, state: QueryState, names: Iterable[bytes]) -> None:
@@ -97,9 +97,11 @@ class FinalPublisher:
         """Send records and alerts, and return the acknowledgements to wait for."""
         query = finals[0].query
         records: list[OutboxRecord] = []
+        maps: list[OutboxRecord] = []
         for due, answer in zip(finals, answers, strict=True):
             span = due.final.span
             records += [OutboxRecord(name, value, timestamp_ms=1000 * span.end) for name, value in answer.records]
+            maps += [OutboxRecord(name, value, timestamp_ms=1000 * span.end) for name, value in answer.maps]
             # Deleted after the final, in the same partition: a reader of the final needs no provisional record.
             records += [OutboxRecord(provisional_key(name), None) for name, _ in answer.records]
             self._observe(query, span, answer)
@@ -107,7 +109,9 @@ class FinalPublisher:
         set_gauges(self.metrics, query, answers[-1].metrics)
         self.metrics.records.labels(query.name, "true").inc(len(answers))
 
-        acks = await self._send_records(query, records)
+        acks = await self._send_records(query, ESTIMATES, records)
+        if maps:
+            acks += await self._send_records(query, MAPS, maps)
         alerts: list[OutboxRecord] = []
         for answer in answers:
             alerts += [OutboxRecord(name, value) for name, value in answer.alerts]
@@ -115,9 +119,13 @@ class FinalPublisher:
         return acks
 
     async def _send_records(
-        self, query: Query, records: Sequence[OutboxRecord], is_current: Callable[[], bool] = lambda: True
+        self,
+        query: Query,
+        topic: str,
+        records: Sequence[OutboxRecord],
+        is_current: Callable[[], bool] = lambda: True,
     ) -> list[Any]:
-        """Send records of a query. Log and skip a record that is too large for the broker."""
+        """Send records of a query to their partition. Log and skip a record that is too large for the broker."""
         fitting = []
         for record in records:
             if is_oversized(record.value):
@@ -125,8 +133,8 @@ class FinalPublisher:
             else:
                 fitting.append(record)
 
-        home = keys.home(query.digest, await self.outbox.partitions(ESTIMATES))
-        return await self.outbox.append(ESTIMATES, home, fitting, is_current=is_current)
+        home = keys.home(query.digest, await self.outbox.partitions(topic))
+        return await self.outbox.append(topic, home, fitting, is_current=is_current)
 
     def _log_too_large_records(self, query: Query, count: int) -> None:
         log.warning(

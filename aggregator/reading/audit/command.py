@@ -11,6 +11,7 @@ from aiokafka import TopicPartition
 
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
+from aggregator.records.maps_record import maps_name
 from aggregator.records.subject import IMPOSSIBLE
 from hubbub.command.options import add_kafka, add_max_frame, moment, parser_of
 from hubbub.command.report import Report, add_format
@@ -20,10 +21,12 @@ from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.columns import UNTRUSTED
 from hubbub.kafka.log_reader import open_log
-from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, QUERIES, REPORTS, Kafka
+from hubbub.kafka.settings import ALERTS, ESTIMATES, LARGEST, MAPS, QUERIES, REPORTS, Kafka
 
 BEFORE = 3600
 """Seconds of the log to read before the range, so that the clocks have their former values."""
+MAPS_VERSION = 3
+"""The formats version from which maps have a topic of their own."""
 MOST_FAULTS = 20
 """Maximum number of wrong records to list."""
 PROGRESS = 500_000
@@ -66,12 +69,17 @@ async def _audit(kafka: Kafka, report: Report, options: argparse.Namespace) -> i
         catalog = follower.definitions
     # A higher version may change how reports count, and all records would seem wrong.
     formats.refuse_higher(catalog.formats)
+    if catalog.formats.version >= MAPS_VERSION:
+        counts |= await partitions(kafka, MAPS)
 
     fold = Fold(catalog, counts[REPORTS], log_has_time=kafka.dialect.log_has_time, limit=options.max_frame)
     for partition in range(counts[REPORTS]):
         await _read(kafka, fold, partition, catalog, options)
 
     records = await _newest(kafka, ESTIMATES, counts[ESTIMATES])
+    if MAPS in counts:
+        maps = await _newest(kafka, MAPS, counts[MAPS])
+        records |= {maps_name(key): value for key, value in maps.items()}
     comparison = compare(fold, catalog, records, options.start, options.end)
     # Alerts depend on all finals before them, so a range cannot tell which are right.
     if options.start is None:
@@ -92,6 +100,8 @@ async def _audit(kafka: Kafka, report: Report, options: argparse.Namespace) -> i
         report.fault(f"and {len(faults) - MOST_FAULTS} more")
 
     exclusions = [*_exclusions(fold, catalog, options, comparison.incomplete)]
+    if comparison.older_maps:
+        exclusions.append(f"maps of {comparison.older_maps} finals from before the rise of the formats version")
     report.say(f"{match_count} of {len(expected)} records match the log\n")
     report.say(f"not compared: {'; '.join(exclusions)}\n")
     report.members |= {

@@ -9,14 +9,14 @@ from typing import Any
 
 from aggregator.reading.tail.notation import label
 from aggregator.records.decoder import decode
-from aggregator.records.maps_record import MAPS_END, maps_of, record_of, record_without_maps
+from aggregator.records.maps_record import MAPS_END, is_maps, maps_of, record_of, record_without_maps
 from aggregator.records.record import Record
 from aggregator.records.words import WITHHELD
 from hubbub.definitions import formats_record
 from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
-from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
+from hubbub.kafka.settings import ESTIMATES, LARGEST, MAPS, Kafka
 from oracles.errors import ParameterError, ReportError
 from oracles.query import Query
 from oracles.query.settings import Window, nearest
@@ -40,7 +40,8 @@ async def finals(
     With `texts` each final of unknown strings has the shares of these texts in place of its names. `groups` are
     those that match. A query that has neither a definition nor finals is an error, and so is a group without finals.
     """
-    counts = await partitions(kafka, ESTIMATES)
+    # Without a right to `maps` the topic looks as if it did not exist. Its maps are then named as missing.
+    counts = await partitions(kafka, ESTIMATES, optional=[] if texts is None else [MAPS])
     # Records of a higher version of the formats may mean something else.
     await formats_record.check(kafka)
     matches: dict[_Key, Record] = {}
@@ -49,16 +50,17 @@ async def finals(
     """The first and the last end of a window, for each query."""
     groups_of_query: set[str] = set()
 
-    async with open_log(kafka, {ESTIMATES: range(counts[ESTIMATES])}, max_partition_fetch_bytes=LARGEST) as log_reader:
+    topics = {name: range(count) for name, count in counts.items()}
+    async with open_log(kafka, topics, max_partition_fetch_bytes=LARGEST) as log_reader:
         tps = log_reader.partitions
         reader = log_reader.consumer
         begins = await reader.beginning_offsets(tps)
         total = sum(log_reader.ends[tp] - begins[tp] for tp in tps)
         async for batches in log_reader.batches_to_end():
             for record in chain(*batches.values()):
-                if (record.key or b"").endswith(MAPS_END):
-                    key = None if texts is None else _key_of_maps(record.key, query)
-                    if key is not None:
+                if record.topic == kafka.topic(MAPS) or is_maps(record.key):
+                    key = None if texts is None else _key_of_maps(record.key or b"", query)
+                    if key is not None and record.value is not None:
                         maps[key] = record.value
                     continue
 
@@ -137,7 +139,7 @@ def answers(
         if query is None:
             reasons["their definition is not in the topic of queries"] += 1
         elif value is None:
-            reasons["their maps are not in the topic of estimates"] += 1
+            reasons["their maps are not in the topic maps, or the user may not read it"] += 1
         else:
             try:
                 record_maps = maps_of(record, value, query)

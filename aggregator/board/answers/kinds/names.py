@@ -183,8 +183,9 @@ def _maps(view: View) -> Maps:
     """Return the maps of a window. Raise a Problem if the board does not have them."""
     maps = None if view.maps is None else maps_of(view.part, view.maps, view.definition.query)
     if maps is None:
+        remedy = view.maps_gap or "ask a final window"
         raise missing(
-            "the board has no maps of this window, so it knows the shares of its names only; ask a final window",
+            f"the board has no maps of this window, so it knows the shares of its names only; {remedy}",
             parameter="value",
         )
     return maps
