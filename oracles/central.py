@@ -18,6 +18,8 @@ from oracles.types import Floats
 
 DELTA = 1e-6
 """Probability with which the guarantee may fail, if the crowd is not larger than a tenth of its inverse."""
+MOST = 1_000_000
+"""Most honest reports that count. The guarantee of fewer holds for more, and the sum over more takes seconds."""
 _SPREAD = 9.0
 """Standard deviations of the sum that are added up."""
 _PRECISION = 1e-5
@@ -26,12 +28,12 @@ _CACHE_SIZE = 1 << 12
 
 
 def honest(n: int) -> int:
-    """Return the number of honest reports that is assumed: half of all, rounded down to two digits.
+    """Return the number of honest reports that is assumed: half of all, rounded down to two digits, at most `MOST`.
 
-    >>> honest(24_690), honest(19), honest(1)
-    (12000, 9, 0)
+    >>> honest(24_690), honest(19), honest(1), honest(1 << 31)
+    (12000, 9, 0, 1000000)
     """
-    half = n // 2
+    half = min(n // 2, MOST)
     unit: int = 10 ** max(0, len(str(half)) - 2)
     return half // unit * unit
 

@@ -187,6 +187,18 @@ def test_half_of_the_reports_are_assumed_honest():
     assert [honest(n) for n in (0, 1, 2, 99, 20_000, 24_690, 1_999_999)] == [0, 0, 1, 49, 10_000, 12_000, 990_000]
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])
+def test_the_guarantee_of_a_million_holds_for_more_and_costs_no_more(epsilon):
+    query = make_query(domain=["a", "b"], epsilon=epsilon, oracle="grr", windows=["10s"], budget=1e9)
+    span = span_of(query, 1_700_000_040, 1_700_000_050)
+    largest = crowd_privacy(query, None, span, 2_000_000)
+    assert largest.honest == 1_000_000
+    for n in (2_000_001, 10**9, 1 << 31, 1 << 53):
+        assert crowd_privacy(query, None, span, n) == largest
+    overlap = oracle("grr", epsilon=epsilon, size=2).overlap
+    assert failure(largest.epsilon, query.record_epsilon, 4_000_000, overlap) <= largest.delta
+
+
 def span_of(query, start, end):
     return Span(query.windows[0], start, end)
 
