@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from aggregator.merging.kinds import kind_of
 from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.process.freshness import NewestFinal
@@ -178,7 +179,7 @@ class PublishingService:
             for digest, versions in self._definitions.versions.items()
             if keys.home(digest, self.partitions) in self._assignment
         ]
-        self.old_maps.assign([versions.query.digest for versions in merged if versions.query.strings is not None])
+        self.old_maps.assign([versions.query.digest for versions in merged if kind_of(versions.query).has_search])
         self.estimators.start(versions.query for versions in merged if not versions.newest.retired)
 
     async def _states(self, new: set[int]) -> list[QueryState]:

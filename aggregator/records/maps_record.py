@@ -28,6 +28,8 @@ MAPS_END = b"|m"
 topic `estimates`, where maps were before formats version 3."""
 CELL = np.dtype("<u4")
 """The type of the count of a cell."""
+_NUMBER = 22
+"""The bytes of a number in JSON, with its comma."""
 _FIELDS = 6
 _KINDS = {kind: kind for kind in get_args(Kind)}
 _LONGEST = 15
@@ -112,6 +114,14 @@ def _counts(text: str, cells: int) -> Ints:
     if len(data) != size or not expander.eof:
         raise ReportError(f"a map of {1 << cells} cells is expected")
     return np.frombuffer(data, CELL).astype(np.int64)
+
+
+def largest_maps(query: Query) -> int:
+    """Return the bytes of the largest record of maps: base64 of counts that do not compress, with zlib's own bytes."""
+    if query.strings is None:
+        return 0
+    counts = CELL.itemsize << query.strings.cells
+    return MAPS * (4 * (counts + counts // 1000 + 64) // 3 + _NUMBER)
 
 
 def check_maps(value: bytes, query: Query) -> None:

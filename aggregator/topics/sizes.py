@@ -7,11 +7,10 @@ no more than the queries need. After a query is added, run `hubbub topics` again
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from aggregator.records.maps_record import CELL
+from aggregator.records.maps_record import largest_maps
 from aggregator.records.size import ENVELOPE, RECORD
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.kafka.settings import LARGEST
-from oracles.discover.cell_hash import MAPS
 from oracles.query import File, Query
 from oracles.query.domain import Domain
 from oracles.query.footprint import INTEGER, tally_size
@@ -45,7 +44,7 @@ def sizes(queries: Collection[Query]) -> Sizes:
         tallies=_most(INTEGER * tally_size(query) for query in queries),
         definitions=_most([sum(len(key) + len(value) + 1000 for key, value in writes)]),
         estimates=min(RECORD, _most(_estimate_bytes(query) for query in queries)),
-        maps=_most(_maps_bytes(query) for query in queries),
+        maps=_most(largest_maps(query) for query in queries),
         truth=_most(NUMBER * sum(domain.size for domain in query.domains) for query in queries),
     )
 
@@ -57,14 +56,6 @@ def _most(lengths: Iterable[int]) -> int:
 def _estimate_bytes(query: Query) -> int:
     """Return the bytes of the largest record of one attribute."""
     return max(_record_bytes(query, domain) for domain in query.domains)
-
-
-def _maps_bytes(query: Query) -> int:
-    """Return the bytes of the largest record of maps: base64 of counts that do not compress, with zlib's own bytes."""
-    if query.strings is None:
-        return 0
-    counts = CELL.itemsize << query.strings.cells
-    return MAPS * (4 * (counts + counts // 1000 + 64) // 3 + NUMBER)
 
 
 def _record_bytes(query: Query, domain: Domain) -> int:

@@ -94,7 +94,7 @@ class Store:
         windows = series.windows_of(record.span.window, record.group)
         with self._resized(windows.place, windows):
             windows.put(record if record.final else record.joined(windows.provisional, query))
-            if record.final and record.group is None:
+            if record.final and windows is series.kinds.get(record.span.window):
                 self._put_early_maps(windows, record)
             while len(windows.ends) > 1 and windows.ends[0] <= windows.ends[-1] - self._retention:
                 windows.drop_oldest()
