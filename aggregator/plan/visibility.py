@@ -11,7 +11,6 @@ from aggregator.plan import costs, rounds
 from aggregator.plan.kinds import of_query
 from hubbub.definitions.versions import Versions
 from hubbub.texts import few, odds, up
-from oracles.mechanisms.protocol import Oracle
 from oracles.query import Query
 from oracles.query.domain import NAMES
 from oracles.query.lifetime import DEVICE_EPSILON
@@ -209,8 +208,7 @@ def _second(query: Query) -> float:
 
     A report of spl answers all attributes, so theirs add up.
     """
-    encoders = [query.oracle] if isinstance(query.oracle, Oracle) else query.oracle.encoders
-    seconds = [encoder.epsilon if encoder.tables is None else encoder.bound(2) for encoder in encoders]
+    seconds = [encoder.epsilon if encoder.tables is None else encoder.bound(2) for encoder in query.oracle.encoders]
     return math.fsum(seconds) if query.solution == "spl" else max(seconds)
 
 

@@ -183,6 +183,16 @@ class Oracle(Pure, Mechanism):
         if size <= cls.max_size:
             yield cast("Callable[[float, int], Oracle]", cls)(epsilon, size)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the encoders in a query file."""
+        return (self.name,)
+
+    @property
+    def encoders(self) -> "tuple[Oracle, ...]":
+        """The oracle itself. Solutions for several attributes have an oracle for each."""
+        return (self,)
+
     def perturb(self, values: ArrayLike, rng: "np.random.Generator | Source | None" = None) -> Reports:
         return self.encode(positions(values, self.size), source(rng))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from oracles.discover import Slots, Strings
 from oracles.estimate.pure import Pure
@@ -83,9 +83,7 @@ class Query(Settings):
     @property
     def attribute_oracles(self) -> tuple[Pure, ...]:
         """The law of each attribute, or of the one answer."""
-        if self.only_oracle is not None:
-            return (self.only_oracle,)
-        return () if isinstance(self.oracle, Oracle) else self.oracle.attributes
+        return (self.only_oracle,) if self.only_oracle else cast(Multi, self.oracle).attributes
 
     @property
     def only_oracle(self) -> Oracle | None:
@@ -106,10 +104,9 @@ class Query(Settings):
         return (self.domains[0].position(answer),)
 
     @property
-    def _encoders(self) -> dict[str, Oracle]:
-        """Oracle of each attribute, by its name."""
-        encoders = () if isinstance(self.oracle, Oracle) else self.oracle.encoders
-        return {attribute.name: encoder for attribute, encoder in zip(self.attributes, encoders, strict=True)}
+    def _encoders(self) -> tuple[Oracle, ...]:
+        """Oracle of each attribute, or of the one answer."""
+        return (self.only_oracle,) if self.only_oracle else self.oracle.encoders
 
     def tally(self) -> ValueTally[Oracle] | RecordTally[Multi]:
         """Return an empty tally whose estimates know the names of the values."""
@@ -138,9 +135,8 @@ class Query(Settings):
     @property
     def classes(self) -> int | dict[str, int] | None:
         """Number of different answers, K, of a client that answers for life. One for each attribute, None for rsfd."""
-        if self.only_oracle is not None:
-            return self.only_oracle.classes
-        return None if self.oracle.life is None else {name: encoder.classes for name, encoder in self._encoders.items()}
+        is_rsfd = self.only_oracle is None and self.oracle.life is None
+        return None if is_rsfd else self.by_attribute([encoder.classes for encoder in self._encoders])
 
     @property
     def buckets(self) -> int | dict[str, int] | None:
@@ -150,17 +146,12 @@ class Query(Settings):
     @property
     def table(self) -> int | dict[str, int] | None:
         """The t of the clients' tables, by attribute if there are several. None if no answer comes from a table."""
-        if self.only_oracle is not None:
-            return self.only_oracle.table
-        tables = {name: encoder.table for name, encoder in self._encoders.items() if encoder.table is not None}
-        return tables or None
+        return self.by_attribute([encoder.table for encoder in self._encoders])
 
     @property
-    def thresholds(self) -> dict[str, str] | dict[str, dict[str, str]]:
+    def thresholds(self) -> dict[str, Any] | None:
         """Integers that a client compares with random ones, in decimal. By attribute if there are several."""
-        if self.only_oracle is not None:
-            return self.only_oracle.thresholds
-        return {name: encoder.thresholds for name, encoder in self._encoders.items()}
+        return self.by_attribute([encoder.thresholds for encoder in self._encoders])
 
     @property
     def edges(self) -> list[float] | dict[str, list[float]] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from oracles.discover import Slots, Strings
 from oracles.errors import ParameterError
@@ -26,7 +26,7 @@ from oracles.query.draft import Draft
 from oracles.query.lifetime import Make, times
 from oracles.query.oracle_names import AUTO, CHOICES, name_for, only_name
 from oracles.query.settings import Place, Rule, choice, number, table, whole
-from oracles.query.strings import ORACLES_OF_CELLS
+from oracles.query.strings import ORACLES_OF_CELLS, Discovery
 
 _ORACLE = choice(*CHOICES)
 _POINTS = whole(f"a whole number from 1 to {MOST}", 1, MOST)
@@ -84,12 +84,9 @@ def read_oracle(draft: Draft) -> Selection:
     with _refusals(draft.at(fault)):
         oracle = make()
 
-    if isinstance(oracle, Multi):
-        selection = Selection(oracle, oracle.names, oracle.encoders, make)
-    else:
-        selection = Selection(_hashed(draft, oracle), (oracle.name,), (oracle,), make)
-    _check_table(draft, selection.encoders)
-    return selection
+    encoders = oracle.encoders
+    _check_table(draft, encoders)
+    return Selection(_hashed(draft, oracle), oracle.names, encoders, make)
 
 
 def open_keys(draft: Draft) -> frozenset[str]:
@@ -130,7 +127,7 @@ def _automatic(draft: Draft, epsilon: float) -> Oracle:
     noise = draft["noise"]
     most = draft["budget"] if draft["answers"] == "life" or noise == TABLE else None
     choose = partial(automatic, epsilon, domain.size, budget=most, table=draft["table"])
-    if domain.discovery is None:
+    if not draft.has_strings:
         return choose(classes=None if most is None else times(most, epsilon), edition=draft.edition, noise=noise)
 
     # Unknown strings are younger than edition 2, so all editions choose alike.
@@ -138,13 +135,13 @@ def _automatic(draft: Draft, epsilon: float) -> Oracle:
     return choose(classes=None, edition=NEWEST, noise=noise, among=ORACLES_OF_CELLS)
 
 
-def _hashed(draft: Draft, cell: Oracle) -> Oracle | Multi:
+def _hashed(draft: Draft, oracle: Oracle | Multi) -> Oracle | Multi:
     """Return the oracle of unknown strings from that of their cells. Other oracles stay."""
-    discovery = draft["domain"].discovery
-    if discovery is None:
-        return cell
+    if not draft.has_strings:
+        return oracle
+    discovery: Discovery = draft["domain"].discovery
     # The digest keys the hash, and it needs the whole query. Until then the key is zero.
-    return Slots(Strings(discovery.coding, discovery.cells, bytes(8)), lambda _: cell)
+    return Slots(Strings(discovery.coding, discovery.cells, bytes(8)), lambda _: cast(Oracle, oracle))
 
 
 def _several_maker(draft: Draft) -> Make:
