@@ -69,9 +69,9 @@ def generated() -> dict[Path, str]:
     text = (CHART / "values.yaml").read_text()
     lines, root = text.splitlines(), yaml.compose(text, Loader=yaml.SafeLoader)
     assert isinstance(root, yaml.MappingNode)  # noqa: S101 - values.yaml is one
-    # Helm adds a key `global` to every chart, for values of parent charts.
     whole = {"$schema": "http://json-schema.org/draft-07/schema#", **schema(root, lines)}
-    whole["properties"]["global"] = {"type": "object"}
+    # Helm adds a key `global` to every chart, and a parent chart may have other values in it.
+    whole["properties"]["global"]["additionalProperties"] = True
     readme = (CHART / "README.md").read_text()
     before, after = readme.split(BEGIN)[0], readme.split(END)[1]
     table = "\n".join(["", "| value | default | description |", "|--|--|--|", *rows(root, lines), "", ""])

@@ -1,24 +1,39 @@
 {{- define "hubbub.fullname" -}}
-{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}{{ else if contains "hubbub" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-hubbub" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- $name := include "hubbub.name" . -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}{{ else if contains $name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name $name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "hubbub.name" -}}
+{{ .Values.nameOverride | default "hubbub" }}
+{{- end }}
+
+{{/* Annotations of an object, or nothing: (dict "root" $ "own" (dict ...)). Those of the object win */}}
+{{- define "hubbub.annotations" -}}
+{{- with merge (dict) (.own | default dict) .root.Values.commonAnnotations -}}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{- define "hubbub.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
-app.kubernetes.io/name: hubbub
+app.kubernetes.io/name: {{ include "hubbub.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with omit .Values.commonLabels "helm.sh/chart" "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "app.kubernetes.io/component" }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Labels that select the pods of one command: (dict "root" $ "component" "worker") */}}
 {{- define "hubbub.selector" -}}
-app.kubernetes.io/name: hubbub
+app.kubernetes.io/name: {{ include "hubbub.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{- define "hubbub.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
+{{ with .Values.global.imageRegistry }}{{ . }}/{{ end }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "hubbub.serviceAccount" -}}
@@ -206,6 +221,9 @@ spec:
   terminationGracePeriodSeconds: {{ .grace }}
   {{- include "hubbub.pod.spec" . | nindent 2 }}
   topologySpreadConstraints:
+    {{- with .values.topologySpreadConstraints }}
+    {{- toYaml . | nindent 4 }}
+    {{- else }}
     {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
     - maxSkew: 1
       topologyKey: {{ $key }}
@@ -214,6 +232,10 @@ spec:
         matchLabels: {{- include "hubbub.selector" $ | nindent 10 }}
       matchLabelKeys: [pod-template-hash]
     {{- end }}
+    {{- end }}
+  {{- with .values.initContainers }}
+  initContainers: {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: {{ .component }}
       image: {{ include "hubbub.image" $root }}
@@ -246,21 +268,16 @@ spec:
         {{- if .public }}
         - {name: health, containerPort: {{ include "hubbub.healthPort" $root }}}
         {{- end }}
-      readinessProbe:
-        httpGet: {path: /readyz, port: {{ $probed }}}
-        periodSeconds: 5
-        timeoutSeconds: 3
+      readinessProbe: {{- merge (dict "httpGet" (dict "path" "/readyz" "port" $probed)) .values.readinessProbe | toYaml | nindent 8 }}
       {{- if .public }}
-      livenessProbe:
-        httpGet: {path: /healthz, port: {{ $probed }}}
-        initialDelaySeconds: 30
-        periodSeconds: 10
-        timeoutSeconds: 5
-        failureThreshold: 6
+      livenessProbe: {{- merge (dict "httpGet" (dict "path" "/healthz" "port" $probed)) .values.livenessProbe | toYaml | nindent 8 }}
       {{- end }}
       resources: {{- toYaml .values.resources | nindent 8 }}
       securityContext: {{- include "hubbub.kept" $root | nindent 8 }}
       volumeMounts: {{- include "hubbub.mounts" . | nindent 8 }}
+    {{- with .values.extraContainers }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   volumes: {{- include "hubbub.volumes" . | nindent 4 }}
 {{- end }}
 
@@ -285,6 +302,7 @@ kind: PodDisruptionBudget
 metadata:
   name: {{ include "hubbub.fullname" .root }}-{{ .component }}
   labels: {{- include "hubbub.labels" .root | nindent 4 }}
+  {{- include "hubbub.annotations" (dict "root" .root) | nindent 2 }}
 spec:
   maxUnavailable: {{ .values.maxUnavailable }}
   # Pods that wait, for example for Kafka, do not stop a drain.
@@ -301,9 +319,7 @@ kind: Ingress
 metadata:
   name: {{ include "hubbub.fullname" .root }}-{{ .component }}
   labels: {{- include "hubbub.labels" .root | nindent 4 }}
-  {{- with .values.annotations }}
-  annotations: {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "hubbub.annotations" (dict "root" .root "own" .values.annotations) | nindent 2 }}
 spec:
   {{- with .values.class }}
   ingressClassName: {{ . }}
@@ -333,9 +349,7 @@ kind: HTTPRoute
 metadata:
   name: {{ include "hubbub.fullname" .root }}-{{ .component }}
   labels: {{- include "hubbub.labels" .root | nindent 4 }}
-  {{- with .values.annotations }}
-  annotations: {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "hubbub.annotations" (dict "root" .root "own" .values.annotations) | nindent 2 }}
 spec:
   parentRefs: {{- toYaml .values.parentRefs | nindent 4 }}
   {{- with .values.hostnames }}
@@ -369,6 +383,7 @@ metadata:
   labels:
     {{- include "hubbub.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
+  {{- include "hubbub.annotations" (dict "root" .root) | nindent 2 }}
 spec:
   selector: {{- include "hubbub.selector" . | nindent 4 }}
   ports:
@@ -384,9 +399,7 @@ metadata:
   labels:
     {{- include "hubbub.labels" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .component }}
-  {{- with (.service | default dict).annotations }}
-  annotations: {{- toYaml . | nindent 4 }}
-  {{- end }}
+  {{- include "hubbub.annotations" (dict "root" .root "own" (.service | default dict).annotations) | nindent 2 }}
 spec:
   type: {{ (.service | default dict).type | default "ClusterIP" }}
   selector: {{- include "hubbub.selector" . | nindent 4 }}
