@@ -72,6 +72,8 @@ def test_the_examples_show_every_value():
 
     example_prefixes = {path[:length] for path in example_paths for length in range(1, len(path) + 1)}
     usual = {("gateway", "env"), ("board", "env"), ("kafka", "tokenSecret", "key"), ("keda", "prometheus")}
+    # The names of all objects change with it, so a test of its own sets it.
+    usual |= {("nameOverride",)}
     usual |= {("kafka", f"{of}Secret", key) for of, key in product(("password", "ca", "cert"), ("key", "cert"))}
     same = {
         "podAnnotations",
@@ -84,6 +86,8 @@ def test_the_examples_show_every_value():
         "labels",
     }
     same |= {"podLabels", "priorityClassName", "envFrom", "extraVolumes", "extraVolumeMounts", "lifecycle"}
+    same |= {"annotations", "topologySpreadConstraints", "initContainers", "extraContainers"}
+    same |= {"readinessProbe", "livenessProbe", "scrapeTimeout", "relabelings", "metricRelabelings"}
     remaining_paths = {
         path
         for path in schema_paths(schema)
@@ -625,8 +629,10 @@ def relabelings(component):
 def test_monitors_and_rules_use_the_same_job_names():
     for name, monitor in of_kind("everything", "PodMonitor").items():
         endpoint = monitor["spec"]["podMetricsEndpoints"][0]
-        assert endpoint["relabelings"] == relabelings(name)
-        assert endpoint["interval"] == "10s"
+        assert endpoint["relabelings"] == [*relabelings(name), {"targetLabel": "cluster", "replacement": "east"}]
+        assert (endpoint["interval"], endpoint["scrapeTimeout"]) == ("10s", "5s")
+        [sample_rule] = endpoint["metricRelabelings"]
+        assert sample_rule["action"] == "drop"
 
 
 def test_monitors_of_services_find_the_port_of_each_command():
@@ -843,6 +849,100 @@ def test_values_reach_the_pods():
     assert {d["metadata"]["name"].rpartition("-")[0] for d in rendered("workers") if d["kind"] == "Deployment"} == {
         "counting"
     }
+
+
+def test_common_labels_and_annotations_are_on_all_objects():
+    for document in rendered("everything"):
+        metadata = document["metadata"]
+        assert metadata["labels"]["example.com/owner"] == "statistics", document["kind"]
+        assert metadata["annotations"]["example.com/contact"] == "statistics@example.com", document["kind"]
+    for deployment in of_kind("everything", "Deployment").values():
+        pod = deployment["spec"]["template"]
+        assert pod["metadata"]["labels"]["example.com/owner"] == "statistics"
+        assert "example.com/contact" not in (pod["metadata"].get("annotations") or {})
+    # The annotations of an object stay, those of hooks above all.
+    deployments = of_kind("everything", "Deployment")
+    assert deployments["worker"]["metadata"]["annotations"]["reloader.stakater.com/auto"] == "true"
+    assert of_kind("everything", "Job")["topics"]["metadata"]["annotations"]["helm.sh/hook"] == HOOKS
+
+
+def test_a_common_label_replaces_none_of_the_chart():
+    process = template("--set", r"commonLabels.app\.kubernetes\.io/component=x,commonLabels.team=y")
+    worker = next(item for item in yaml.safe_load_all(process.stdout) if item and item["kind"] == "Deployment")
+    labels = worker["spec"]["template"]["metadata"]["labels"]
+    assert worker["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert labels["team"] == "y"
+    assert "x" not in labels.values()
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ("nameOverride=crowds", "crowd-crowds-worker"),
+        ("nameOverride=crow", "crowd-worker"),
+        ("fullnameOverride=a,nameOverride=crowds", "a-worker"),
+        ("log.level=info", "crowd-hubbub-worker"),
+    ],
+)
+def test_a_name_of_the_chart_is_part_of_the_names(settings, name):
+    items = [item for item in yaml.safe_load_all(template("--set", settings).stdout) if item]
+    assert name in {item["metadata"]["name"] for item in items}
+    own_name = (
+        "crow" if settings == "nameOverride=crow" else "crowds" if "nameOverride=crowds" in settings else "hubbub"
+    )
+    assert {item["metadata"]["labels"]["app.kubernetes.io/name"] for item in items} == {own_name}
+
+
+def test_a_registry_of_a_parent_chart_precedes_the_repository():
+    process = template("--set", "global.imageRegistry=registry.example:5000/team,global.storageClass=fast")
+    assert "image: registry.example:5000/team/hubbub:" in process.stdout
+    assert "image: hubbub:" not in process.stdout
+
+
+def test_containers_probes_and_spread_of_the_values_reach_the_pods():
+    everything = pods("everything")
+    spec = everything["worker"]["spec"]
+    assert [row["topologyKey"] for row in spec["topologySpreadConstraints"]] == ["example.com/rack"]
+    readiness = spec["containers"][0]["readinessProbe"]
+    assert readiness == {
+        "httpGet": {"path": "/readyz", "port": "http"},
+        "periodSeconds": 10,
+        "timeoutSeconds": 3,
+        "failureThreshold": 5,
+    }
+    assert "livenessProbe" not in spec["containers"][0], "the watchdog of a worker ends it"
+    gateway = everything["gateway"]["spec"]
+    assert gateway["containers"][0]["livenessProbe"]["initialDelaySeconds"] == 60
+    assert gateway["containers"][0]["livenessProbe"]["failureThreshold"] == 6
+    assert [row["topologyKey"] for row in gateway["topologySpreadConstraints"]] == [
+        "topology.kubernetes.io/zone",
+        "kubernetes.io/hostname",
+    ]
+
+
+@pytest.mark.parametrize("component", ["worker", "gateway", "board"])
+def test_a_pod_may_have_more_containers(component):
+    first, beside = ({"name": name, "image": f"registry.example/{name}:1"} for name in ("wait", "proxy"))
+    lists = json.dumps({"initContainers": [first], "extraContainers": [beside]})
+    process = template("--set", "gateway.enabled=true,gateway.tokens.secret=s", "--set-json", f"{component}={lists}")
+    specs = {
+        item["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: item["spec"]["template"]["spec"]
+        for item in yaml.safe_load_all(process.stdout)
+        if item and item["kind"] == "Deployment"
+    }
+    spec = specs.pop(component)
+    assert spec["initContainers"] == [first]
+    assert [container["name"] for container in spec["containers"]] == [component, "proxy"]
+    assert spec["containers"][1] == beside
+    assert all("initContainers" not in other and len(other["containers"]) == 1 for other in specs.values())
+
+
+def test_the_request_of_a_probe_is_fixed():
+    process = template("--set", "worker.readinessProbe.httpGet.path=/,worker.readinessProbe.periodSeconds=7")
+    deployments = [item for item in yaml.safe_load_all(process.stdout) if item and item["kind"] == "Deployment"]
+    probes = [deployment["spec"]["template"]["spec"]["containers"][0]["readinessProbe"] for deployment in deployments]
+    assert {probe["httpGet"]["path"] for probe in probes} == {"/readyz"}
+    assert 7 in [probe["periodSeconds"] for probe in probes]
 
 
 def test_routes_serve_reports_and_the_board():
