@@ -58,7 +58,7 @@ class Connection:
         self.handshake: Holder | None = None
         """The place among the handshakes in progress."""
         self.on_close: Callable[[], object] | None = None
-        """Ends the wait for a handshake."""
+        """Ends the wait for a handshake, before there is a transport."""
         self.on_slow: Callable[[], None] | None = None
         """Refuses the body that does not arrive, instead of closing the connection."""
 

@@ -75,19 +75,22 @@ class CpuOrder:
             self._count(waiter.node, -1)
             self._use.leave(waiter.holder)
 
-    def next(self) -> Waiter | None:
-        """Remove the work whose turn it is, and charge its cost. Return None if no work waits."""
+    def first(self) -> Waiter | None:
+        """Return the work whose turn it is, or None if no work waits."""
         self._use.pass_time()
         node = self._nodes.get(self._use.root)
         if node is None:
             return None
         while not node.waiters:
             node = self._least(node)
+        return next(iter(node.waiters))
 
-        waiter = next(iter(node.waiters))
-        self.leave(waiter)
-        # At once, so that the next choice knows of it. The real cost is known only after the work.
-        if waiter.cost:
+    def next(self) -> Waiter | None:
+        """Remove the work whose turn it is, and charge its cost. Return None if no work waits."""
+        waiter = self.first()
+        if waiter is not None:
+            self.leave(waiter)
+            # At once, so that the next choice knows of it. The real cost is known only after the work.
             self._use.charge(waiter.path, waiter.cost)
         return waiter
 

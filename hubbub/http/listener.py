@@ -5,9 +5,11 @@ import errno
 import logging
 import socket
 import ssl
+from asyncio import sslproto
 from collections.abc import Callable
 from typing import Any
 
+from hubbub.http.client_hello import wait_for_hello
 from hubbub.http.connections import Connection
 from hubbub.http.port_shares import PortShares
 from oracles.errors import ParameterError
@@ -22,6 +24,8 @@ SEND_BUFFER = 48 << 10
 """Bytes that the kernel doubles and keeps for the answers of a connection. It would let them grow to megabytes."""
 HANDSHAKE = 30.0
 """Seconds for a whole TLS handshake."""
+TLS_BUFFER = 32 << 10
+"""Bytes that asyncio takes for each TLS connection at once, which is two records. Its own 256 KiB filled the memory."""
 PAUSE = 1.0
 """Seconds until the next attempt if the process can open no more files."""
 _SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -69,6 +73,9 @@ class Listener:
         self._shares = shares
         self._protocol = protocol
         self._tls: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": HANDSHAKE} if context else {}
+        if context is not None:
+            # Each new connection of asyncio reads this. uvloop has a buffer of its own, and uses memory as data comes.
+            sslproto.SSLProtocol.max_size = TLS_BUFFER
         self._starting: dict[asyncio.Task[None], Connection] = {}
         """The connections that have no transport yet."""
         for listening in sockets:
@@ -118,14 +125,10 @@ class Listener:
 
     async def _greet(self, client: socket.socket, connection: Connection) -> None:
         """Give the connection a transport, after the handshake if there is TLS."""
-        task = asyncio.current_task()
-        if self._tls and task is not None:
-            try:
-                await self._shares.handshakes.begin(connection, task.cancel)
-            except asyncio.CancelledError:  # it has given way, or the port closes
-                self._shares.leave(connection)
-                client.close()
-                return
+        if self._tls and not await self._may_begin(client, connection):
+            self._shares.leave(connection)
+            client.close()
+            return
         try:
             transport, _ = await self._loop.connect_accepted_socket(
                 lambda: self._protocol(connection), client, **self._tls
@@ -135,3 +138,16 @@ class Listener:
             return
         if transport.is_closing():
             self._shares.leave(connection)
+
+    async def _may_begin(self, client: socket.socket, connection: Connection) -> bool:
+        """Wait until the handshake may begin, and return whether the connection is still there."""
+        task = asyncio.current_task()
+        connection.on_close = None if task is None else task.cancel
+        try:
+            await wait_for_hello(client)
+            await self._shares.handshakes.begin(connection)
+        except (OSError, asyncio.CancelledError):  # the client is gone, or it has given way, or the port closes
+            return False
+        finally:
+            connection.on_close = None
+        return True

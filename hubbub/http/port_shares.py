@@ -67,8 +67,7 @@ class PortShares:
         if connection.place is None:
             self.ends["full"] += 1
             return None
-        # With TLS the other side owes nothing until its handshake may begin.
-        connection.enter(ConnectionState.WORK if has_tls else ConnectionState.HEADER, time.monotonic())
+        connection.enter(ConnectionState.HANDSHAKE if has_tls else ConnectionState.HEADER, time.monotonic())
         self._connections.add(connection)
         return connection
 

@@ -6,6 +6,7 @@ of these needs no open connection. tests/unit/test_gateway.py and tests/unit/tes
 
 import asyncio
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
@@ -15,9 +16,20 @@ HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 """The beginning of a TLS handshake of 516 bytes."""
 _PIPELINE = 400
 
+
+def whole_hello():
+    """Return the first message of a TLS client."""
+    outgoing = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
 THINGS = {
     "header": ("gateway", b"GET / HTTP/1.1\r\nX: "),
     "handshake": ("gateway with TLS", HELLO),
+    "handshake after its hello": ("gateway with TLS", whole_hello()),
     "body by length": ("gateway", REPORT + b"Content-Length: 60000\r\n\r\nHBB"),
     "body by chunks": ("gateway", REPORT + b"Transfer-Encoding: chunked\r\n\r\nea60\r\nHBB"),
     "answers": ("gateway", _PIPELINE * (b"GET /openapi.json" + HOST + b"\r\n")),

@@ -5,14 +5,17 @@ import socket
 import ssl
 from contextlib import ExitStack
 
+import pytest
 import trustme
 
 from hubbub.http import handshakes
 from hubbub.http.port_shares import PortShares
+from tests.hostile.attacks import whole_hello
 from tests.unit.test_connections import HALF_HANDSHAKE
 from tests.unit.test_ports_hostile import gateway
 
 LIMIT = 4
+HELLO = whole_hello()
 
 
 def with_tls(shares):
@@ -32,25 +35,48 @@ async def ask(number, source):
         writer.transport.abort()
 
 
-def test_silent_handshakes_give_way_to_those_of_other_networks(monkeypatch):
+async def connect(stack, number, source, start):
+    loop = asyncio.get_running_loop()
+    stranger = stack.enter_context(socket.socket())
+    stranger.setblocking(False)
+    stranger.bind((source, 0))
+    await loop.sock_connect(stranger, ("127.0.0.1", number))
+    await loop.sock_sendall(stranger, start)
+
+
+@pytest.mark.parametrize("networks", [1, 2 * LIMIT])
+def test_silent_handshakes_give_way_to_those_of_other_networks(networks, monkeypatch):
+    """If there are more networks than places, each has one at most. Then silence decides."""
     monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
+    monkeypatch.setattr(handshakes, "GRACE", 0.2)
 
     async def run():
-        loop = asyncio.get_running_loop()
         shares = PortShares()
         with ExitStack() as stack:
-            async with with_tls(shares) as (host, number):
-                for _ in range(5 * LIMIT):
-                    stranger = stack.enter_context(socket.socket())
-                    stranger.setblocking(False)
-                    stranger.bind(("127.0.1.1", 0))
-                    await loop.sock_connect(stranger, (host, number))
-                    await loop.sock_sendall(stranger, HALF_HANDSHAKE)
-                while shares.open < 5 * LIMIT or shares.handshakes.shares.held < LIMIT:  # noqa: ASYNC110 - no event
-                    await asyncio.sleep(0)
+            async with with_tls(shares) as (_, number):
+                for index in range(2 * LIMIT):
+                    await connect(stack, number, f"127.1.{index % networks}.1", HELLO)
+                    while shares.handshakes.shares.held < min(LIMIT, index + 1):  # noqa: ASYNC110 - no event
+                        await asyncio.sleep(0)
                 for source in ("127.2.0.1", "127.2.1.1"):
                     assert (await ask(number, source)).startswith(b"HTTP/1.1 200 ")
                 assert shares.handshakes.shares.held <= LIMIT
+
+    asyncio.run(run())
+
+
+def test_a_client_without_a_whole_hello_has_no_handshake_in_progress():
+    async def run():
+        shares = PortShares()
+        with ExitStack() as stack:
+            async with with_tls(shares) as (_, number):
+                for start in (b"", HALF_HANDSHAKE, HELLO[:-1]):
+                    await connect(stack, number, "127.1.0.1", start)
+                await connect(stack, number, "127.1.0.1", HELLO)
+                while shares.open < 4 or not shares.handshakes.shares.held:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0)
+                assert (await ask(number, "127.1.0.1")).startswith(b"HTTP/1.1 200 ")
+                assert shares.handshakes.shares.held == 1
 
     asyncio.run(run())
 
