@@ -34,6 +34,8 @@ PATIENCE = 60.0
 """Default seconds that a call waits."""
 _LONGEST_PAUSE = 60.0
 """Longest pause between two tries, in seconds. A gateway may ask for more."""
+_LONGEST_REQUESTED_PAUSE = 3600.0
+"""Longest pause that a gateway may ask for, in seconds."""
 _FIRST_PAUSE = 0.5
 """First pause, in seconds."""
 _REQUEST = 30.0
@@ -265,8 +267,19 @@ def _pause(tries: int, requested_pause: float) -> float:
     return max(requested_pause, wait * random.uniform(0.5, 1.0))
 
 
-def _seconds(text: str | None) -> float:
-    return float(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 6 else 0.0
+def _seconds(header: str | None) -> float:
+    """Return the pause of a Retry-After header in seconds, at most an hour. It is 0 if the header is no number above 0.
+
+    >>> _seconds("30"), _seconds("99999"), _seconds("Infinity"), _seconds("-5"), _seconds("nan"), _seconds(None)
+    (30.0, 3600.0, 3600.0, 0.0, 0.0, 0.0)
+    """
+    try:
+        seconds = float(header or 0)
+    except ValueError:
+        return 0.0  # a date, for example: the pauses grow without it
+
+    # Not a number is not above 0 either.
+    return min(seconds, _LONGEST_REQUESTED_PAUSE) if seconds > 0 else 0.0
 
 
 def _detail(body: bytes) -> str:

@@ -131,3 +131,32 @@ def test_a_pane_without_room_for_keys_holds_up_no_other_pane(tmp_path):
     publish(tmp_path, answer, work, patience=5.0)
     assert sorted(panes) == [pane] * 4 + [pane + 10]
     assert not [*tmp_path.iterdir()]
+
+
+LONG = ("2592000", "99999", "1e400", "3601", "Infinity")
+
+
+@pytest.mark.parametrize("header", [*LONG, "-5", "nan", "soon", "Fri, 31 Dec 2099 23:59:59 GMT"])
+def test_a_pause_is_an_hour_at_most_and_never_nothing(tmp_path, monkeypatch, header):
+    """The JavaScript client has the same rule and the same test."""
+    pauses = []
+    has_paused = asyncio.Event()
+
+    def note_pause(tries, requested_pause, pause=http_publisher._pause):
+        pauses.append(pause(tries, requested_pause))
+        has_paused.set()
+        return pauses[-1]
+
+    monkeypatch.setattr(http_publisher, "_pause", note_pause)
+
+    async def answer(_):
+        return web.json_response({"reason": "rate"}, status=429, headers={"Retry-After": header})
+
+    async def work(publisher):
+        await publisher.put(QUERY, REPORT)
+        await has_paused.wait()
+
+    publish(tmp_path, answer, work)
+    assert 0 < pauses[0] <= 3600
+    if header in LONG:
+        assert pauses == [3600]
