@@ -3,7 +3,7 @@
 import base64
 import binascii
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self, get_args
 
@@ -15,7 +15,7 @@ from aggregator.records.keys import key
 from aggregator.records.record import Record
 from aggregator.records.rows import Kind
 from oracles.consistency import UNBIASED
-from oracles.discover import Maps
+from oracles.discover import Maps, Name
 from oracles.discover.cell_hash import MAPS
 from oracles.errors import ReportError
 from oracles.estimate.intervals import LEVEL
@@ -32,6 +32,8 @@ _NUMBER = 22
 """The bytes of a number in JSON, with its comma."""
 _FIELDS = 6
 _KINDS = {kind: kind for kind in get_args(Kind)}
+DIGITS_OF_ANSWERS = 3
+"""Digits of an answer about any string. More digits would tell the exact count of its cells."""
 _LONGEST = 15
 """Most digits of a time or a length."""
 
@@ -155,10 +157,27 @@ def record_of(record: Record, maps: Maps, texts: Sequence[str]) -> Record:
         if place is not None:
             rows[name] = tuple(float(column[place]) for column in columns)
         else:
-            answer = maps.ask(text, record.values)
+            answer = ask(maps, text, record.values)
             rows[name] = answer.share, answer.stderr, answer.low, answer.high, LEVEL
 
     return _with_rows(record, rows)
+
+
+def ask(maps: Maps, text: str, names: Iterable[str]) -> Name:
+    """Return the share of any text in three digits, by the maps in which none of the names has its cell."""
+    answer = maps.ask(text, names)
+    return replace(
+        answer,
+        share=_short(answer.share),
+        stderr=_short(answer.stderr),
+        low=_short(answer.low),
+        high=_short(answer.high),
+    )
+
+
+def _short(number: float) -> float:
+    """Return a number in three digits. NaN stays NaN, which stands for an ambiguous string."""
+    return float(f"{number:.{DIGITS_OF_ANSWERS}g}")
 
 
 def record_without_maps(record: Record, texts: Sequence[str]) -> Record:

@@ -88,6 +88,8 @@ def test_a_string_without_a_name_has_a_share_by_the_maps(board, messages):
     assert answer["level"] == 0.95
     record = decode(hours(messages)[-1][2])
     assert row["stderr"] == pytest.approx(record.stderr[-1], rel=1.0)
+    numbers = [row[column] for column in ("share", "unbiased", "stderr", "low", "high")]
+    assert numbers == [float(f"{number:.3g}") for number in numbers], "more digits tell the exact count of its cells"
 
 
 def test_a_name_that_is_asked_for_has_the_row_of_its_record(board):

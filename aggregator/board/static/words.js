@@ -86,7 +86,7 @@ export function privacy(query) {
     "Suppose somebody considers an answer as likely as not. " +
       `A reader of one report can be ${sure(epsilon)} of it. ` +
       `A reader of ${TOGETHER[query.answers](query)} can be ${sure(most)}, because that is charged ${number(most)} in all: ` +
-      `odds of at most ${odds(most)}.`,
+      `odds of ${odds(most)}.`,
     `A client answers once in ${duration(query.period)}. ${REPEATS[query.answers](query)}`,
   ];
   if (query.solution) {
@@ -104,9 +104,9 @@ export function readers(query, { central, n, readable_below: least }) {
   if (central) {
     const { epsilon, windows } = central.together;
     texts.push(
-      `All windows of a round together change the odds of any guess about a person at most ${odds(epsilon)} times. ` +
+      `All windows of a round together change the odds of any guess about a person ${odds(epsilon)} times. ` +
         (windows === "many" && query.answers !== "fresh" ? CHANGED : "") +
-        `Somebody who sees this window and no other learns less: the odds change at most ${odds(central.epsilon)} times, ` +
+        `Somebody who sees this window and no other learns less: the odds change ${odds(central.epsilon)} times, ` +
         `except with a probability of ${number(central.delta)}. This counts on ${count(central.honest)} reports of other ` +
         "people that follow the rules.",
     );
@@ -121,7 +121,7 @@ export function readers(query, { central, n, readable_below: least }) {
 }
 
 /** Returns the largest factor by which an epsilon changes odds, as text. */
-const odds = (epsilon) => (epsilon > 27 ? "more than 10^12" : number(Math.exp(epsilon)));
+const odds = (epsilon) => (epsilon > 27 ? "up to more than 10^12" : `at most ${number(Math.exp(epsilon))}`);
 
 /** Returns the word for what is proved of a value. */
 export const proof = (query) => (query.threshold.kind === "significance" ? "present" : "frequent");

@@ -14,7 +14,7 @@ from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.series import Series
 from aggregator.records.kinds.names import NameList, names_of
-from aggregator.records.maps_record import maps_of
+from aggregator.records.maps_record import ask, maps_of
 from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
 from oracles.discover import Coding, Maps
@@ -169,7 +169,7 @@ def _asked(
         name = coding.name(text)
         if name not in listing and name not in pairs:
             maps = maps or _maps(view)
-            answer = maps.ask(text, listing)
+            answer = ask(maps, text, listing)
             pairs[name] = (
                 _row(name, answer.share, answer.stderr, answer.low, answer.high, proof=False),
                 StringNameRow(value=name, level=answer.level, n=answer.n, first_seen=None),
