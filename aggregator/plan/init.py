@@ -18,7 +18,7 @@ from aggregator.plan.interview import KINDS, Interview, answer, ask, query_name
 from hubbub.command.old_names import add_old_name
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
-from hubbub.texts import odds
+from hubbub.texts import most_odds
 from oracles.errors import ParameterError, extra
 from oracles.mechanisms import NEWEST
 from oracles.query import Query
@@ -176,7 +176,7 @@ def file_text(answers: "Interview | NameListDraft") -> str:
         about_domain = "unknown strings; longer ones are cut"
     elif isinstance(answers.domain, dict):
         about_domain = "numbers; one beyond an end counts in the last bin at that end"
-    lifetime = f"all answers of a device change these odds by at most {odds(lifetimes.life_epsilon(query))}"
+    lifetime = f"all answers of a device change these odds by {most_odds(lifetimes.life_epsilon(query))}"
     comments = {
         "domain": about_domain if isinstance(answers, Interview) else "the names, by falling share",
         "search": "the windows in which new names are searched",
@@ -185,7 +185,7 @@ def file_text(answers: "Interview | NameListDraft") -> str:
         "other": '"(other)" takes all other answers',
         "budget": "the most epsilon of one device",
         "quantiles": "0.5 is the median; p95 is the number that 95% of the answers are below",
-        "epsilon": f"a report changes the odds between two answers by at most {odds(query.epsilon)}",
+        "epsilon": f"a report changes the odds between two answers by {most_odds(query.epsilon)}",
         "answers": f"{'does not follow changes' if query.answers == lifetimes.ONCE else 'follows changes'}; {lifetime}",
         "period": "a device answers at most once in this time",
         "pane": "the shortest slice of time that is counted",

@@ -6,7 +6,7 @@ A report and a life have the same unit here, so that a reader can compare them.
 from collections.abc import Callable, Mapping
 
 from aggregator.plan.kinds.values import distance
-from hubbub.texts import odds
+from hubbub.texts import most_odds
 from oracles.errors import ParameterError, QueryError
 from oracles.query import Query
 
@@ -43,7 +43,7 @@ def question(queries: Mapping[str, Query]) -> str:
     """Return the question for the way to answer, with the price of each one."""
     lines = ["Do people answer once, or for life? The odds say how far all answers of a device change a guess."]
     for way, query in queries.items():
-        line = f"   {way:5} {_MEANINGS[way]} Odds: at most {odds(life_epsilon(query))}"
+        line = f"   {way:5} {_MEANINGS[way]} Odds: {most_odds(life_epsilon(query))}"
         if way == HR:
             line += f", for {_people(query, queries[LIFE]):.1f} times the people"
         lines.append(f"{line}.")

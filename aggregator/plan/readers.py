@@ -7,7 +7,7 @@ from aggregator.records.crowd_privacy import CrowdPrivacy, crowd_privacy, stretc
 from aggregator.records.round_privacy import MANY, readable_window, together
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
-from hubbub.texts import odds, up
+from hubbub.texts import most_odds, up
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -36,7 +36,7 @@ def of_few(query: Query, clients: int | None) -> Iterator[str]:
 def of_all(query: Query) -> Iterator[str]:
     """Yield the guarantee for all windows together, which holds for everybody."""
     bound = together(query)
-    yield f"All windows of a round together: epsilon {up(bound.epsilon)}, odds of at most {odds(bound.epsilon)}."
+    yield f"All windows of a round together: epsilon {up(bound.epsilon)}, odds of {most_odds(bound.epsilon)}."
     if query.answers == "fresh":
         yield from _of_stretches(query)
     elif bound.windows == MANY:

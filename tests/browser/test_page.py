@@ -295,6 +295,19 @@ def test_a_search_finds_an_accent_however_it_was_typed(watch, still):
     assert view.errors == []
 
 
+def test_a_bound_beyond_all_numbers_is_said_in_one_way(watch, still):
+    page = open_page(watch, still).page
+    text = page.evaluate("""
+async () => {
+  const { readers } = await import("/static/words.js");
+  const central = { epsilon: 2, delta: 1e-6, honest: 100, together: { epsilon: 64, windows: "one" } };
+  return readers({ answers: "life" }, { central, n: 200, readable_below: 30 });
+}
+""")
+    assert "change the odds of any guess about a person up to more than 10^12 times." in text
+    assert "the odds change at most 7.39 times" in text
+
+
 PARTS = """
 async (values) => {
   const { ends } = await import("/static/format.js");

@@ -44,6 +44,11 @@ def test_the_bound_of_a_round_comes_first():
     query = ask(domain=64, epsilon=2.0, answers="life", **DAY)
     assert together(query).epsilon == query.record_charge
     assert next(readers.of_all(query)) == "All windows of a round together: epsilon 6.6853, odds of at most 801."
+
+
+def test_odds_beyond_all_numbers_are_up_to_more():
+    query = make_query(domain=4, epsilon=15.0, budget=60.0)
+    assert "odds of up to more than 10^12." in next(readers.of_all(query))
     fresh = ask(domain=64, answers="fresh", **DAY)
     assert together(fresh).epsilon == 4.0
 
