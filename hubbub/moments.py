@@ -27,6 +27,15 @@ def unix_seconds(moment: Moment) -> int:
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp())
 
 
+def utc(seconds: int) -> str:
+    """Return a moment as a person reads it, in UTC.
+
+    >>> utc(1793536200)
+    '2026-11-01 12:30:00 UTC'
+    """
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _of_digits(moment: int | str) -> int:
     digits = str(moment)
     if len(digits) > _MOST_DIGITS:

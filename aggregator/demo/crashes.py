@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from aggregator.demo.forecast import Promise, final_step
+from aggregator.demo.forecast import Promise, shortest_step
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.kinds.names import names_of
 from oracles.query import Query
@@ -94,7 +94,7 @@ def promises(query: Query, delay: int) -> Iterator[Promise]:
     """
     if not delay:
         return
-    step = final_step(query)
+    step = shortest_step(query)
     for name, begins in CRASHES.items():
         panes = max(0, math.ceil((begins + RISES - FIRST_END) / step))
         due = FIRST_END + panes * step + LATENESS

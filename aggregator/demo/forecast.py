@@ -7,7 +7,7 @@ query allows for that. So a final is due at the end of its window plus the laten
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from aggregator.records.span import all_step
+from hubbub.next_window import final_step
 from oracles.query import Query
 
 PUBLISH = 3.0
@@ -61,7 +61,7 @@ class Punctuality:
     def _first_due(self, query: Query) -> float:
         # No report comes before the processes have started, so windows that end sooner stay empty.
         clock = self._start + START - query.lateness
-        step = final_step(query)
+        step = shortest_step(query)
         return (clock // step + 1) * step + query.lateness - self._start
 
     def take_final(self, query: str, end: int) -> None:
@@ -70,7 +70,7 @@ class Punctuality:
             return
         definition = self._queries[query]
         due = end + definition.lateness - self._start
-        self._next[query] = max(self._next[query], due + final_step(definition))
+        self._next[query] = max(self._next[query], due + shortest_step(definition))
         self._open = [
             replace(promise, due=due + promise.step) if promise.is_of(query, due) else promise for promise in self._open
         ]
@@ -90,15 +90,15 @@ class Punctuality:
         if late < LATE and not self._is_late:
             return
 
-        moved = [
+        changes = [
             (promise, moment)
             for promise, moment in self._moments(time, position)
             if abs(moment - self._forecast(promise)) >= max(NEWS, NEWS_PART * (moment - time))
         ]
-        if not self._is_late or moved:
+        if not self._is_late or changes:
             yield f"late: results come {late:.0f} s later than they should, because this machine has too little time"
         self._is_late = True
-        for promise, moment in moved:
+        for promise, moment in changes:
             self._forecasts[promise.query, promise.name] = moment
             yield f"late: {promise.text} appears in about {in_words(moment - time)}"
 
@@ -113,9 +113,9 @@ class Punctuality:
             yield promise, time + max(0.0, promise.due + PUBLISH - position) / speed
 
 
-def final_step(query: Query) -> int:
+def shortest_step(query: Query) -> int:
     """Return the seconds between two finals of a query."""
-    return min(window.step or all_step(query) for window in query.windows)
+    return min(final_step(query, window) for window in query.windows)
 
 
 def in_words(seconds: float) -> str:

@@ -59,10 +59,10 @@ def events(query: Query, delay: int) -> Iterable[str]:
 
 def promises(queries: Iterable[Query], delay: int) -> list[Promise]:
     """Return what the demo will show of these queries."""
-    found: list[Promise] = []
+    result: list[Promise] = []
     for query in queries:
-        found += _crowd(query).promises(query, delay)
-    return found
+        result += _crowd(query).promises(query, delay)
+    return result
 
 
 def values(query: Query, folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from aggregator.demo.forecast import Promise, final_step
+from aggregator.demo.forecast import Promise, shortest_step
 from oracles.numbers import LOG
 from oracles.query import Query
 from oracles.query.domain import OTHER
@@ -86,7 +86,7 @@ def promises(query: Query, delay: int = 0) -> Iterator[Promise]:
     if query.domains[0].scale is not None:
         name = NUMBER
         text = f"the growth of {name} of {query.name}"
-    step = final_step(query)
+    step = shortest_step(query)
     yield Promise(query.name, name, text, BEGINS + RISES + step + query.lateness, step)
 
 

@@ -17,9 +17,9 @@ from typing import Any, Literal
 import orjson
 
 from aggregator.merging.place_counts import Count, fewest, has_reports, sum_counts
-from aggregator.records.span import all_step
 from aggregator.tallies.group_cells import further_groups
 from hubbub.definitions.versions import FOR_EVER, Versions
+from hubbub.next_window import all_step
 from oracles.errors import ReportError
 from oracles.query import Query
 

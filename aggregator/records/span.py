@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from hubbub.next_window import final_step
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -26,14 +27,9 @@ class Span(NamedTuple):
         return n // query.repeats(self.start, self.end)
 
 
-def all_step(query: Query) -> int:
-    """Return the seconds between two finals of `all`: a pane, or the time between searches for names."""
-    return query.search or query.pane
-
-
 def expected_age(query: Query, window: Window) -> int:
     """Return the age in seconds that the newest final of a kind of window reaches in normal operation."""
-    return (window.step or all_step(query)) + query.lateness + PUBLISH_SECONDS
+    return final_step(query, window) + query.lateness + PUBLISH_SECONDS
 
 
 def shortest_expected_age(query: Query) -> int:

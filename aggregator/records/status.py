@@ -12,6 +12,9 @@ from oracles.query import Query
 
 State = Literal["retired", "waiting", "late", "quiet", "withheld", "live"]
 
+Lack = Literal["worker", "reports", "people"]
+"""What is missing for the next result of a query."""
+
 EVERY = 10
 """Least seconds between two records of a query."""
 _PaneEnd = Annotated[int | None, {"minimum": 0, "maximum": LATE}]
@@ -71,6 +74,28 @@ def state_of(
     return "withheld" if withheld else "live"
 
 
+def lack_of(query: Query, status: QueryStatus | None, state: State, now: float) -> Lack | None:
+    """Return what is missing for the next result of a query in this state, or None if it only needs time."""
+    if state == "withheld":
+        return "people"
+    if state not in ("waiting", "late", "quiet") or (query.starts is not None and query.starts > now):
+        return None
+    if status is None or _is_stale(query, status, now):
+        return None if _is_over(query, now) else "worker"
+    is_quiet = status.newest_report is None or state == "quiet"
+    return "reports" if is_quiet else None
+
+
+def lack_text(query: Query, status: QueryStatus | None, lack: Lack | None) -> str:
+    """Return the words for what is missing. Empty if nothing is."""
+    if lack == "people":
+        return f"too few people: windows with fewer than {query.crowd:,} reports are withheld"
+    if lack == "worker":
+        # In the first pane of a query nobody can know more.
+        return "no worker has closed a pane yet" if status is None else "no worker counts it now"
+    return "" if lack is None else "no reports have come"
+
+
 def _is_late(query: Query, status: QueryStatus | None, latest: int, now: float) -> bool:
     """Whether the next final should be there.
 
@@ -82,12 +107,17 @@ def _is_late(query: Query, status: QueryStatus | None, latest: int, now: float) 
     if now - latest <= expected or _is_over(query, now):
         return False
 
-    # The worker writes a status when panes close, at most one in `EVERY` seconds.
-    if status is None or now - status.closed_through > query.pane + query.lateness + PUBLISH_SECONDS + EVERY:
+    if status is None or _is_stale(query, status, now):
         return True
 
     since = latest if status.reports_since is None else max(latest, status.reports_since - query.pane)
     return status.newest_report is not None and status.newest_report > latest and now - since > expected
+
+
+def _is_stale(query: Query, status: QueryStatus, now: float) -> bool:
+    """Whether the worker closes no panes any more."""
+    # It writes a status when panes close, at most one in `EVERY` seconds.
+    return now - status.closed_through > query.pane + query.lateness + PUBLISH_SECONDS + EVERY
 
 
 def _is_quiet(query: Query, status: QueryStatus | None, latest: int, now: float) -> bool:

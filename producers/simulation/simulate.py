@@ -6,6 +6,8 @@ import secrets
 import sys
 
 from hubbub.command.options import parser_of, rate, selected_query, share, whole
+from hubbub.moments import utc
+from hubbub.next_window import next_window
 from oracles.query import Query
 from oracles.query.domain import NAMES
 from producers.simulation.crowd.crowd_groups import read_groups
@@ -116,6 +118,8 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     source = generator(seed, Draws.RUN, int(clock.now())).bytes(8).hex()
     pace = "as fast as possible" if speed == math.inf else f"{speed:,.6g} a second"
     sys.stdout.write(f"{clients:,} clients answer {query.name}, {pace}; --seed {seed}, source {source}\n")
+    if options.start is None:
+        sys.stdout.write(outlook(query, clock.now(), clients))
 
     def stream(partitions: int) -> Stream:
         start = math.ceil(clock.now())
@@ -123,6 +127,20 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
         return _stream(traffic, clock, start + (options.seconds or math.inf), speed)
 
     return await send_stream(options, query, clock, TrueAnswers(query, source), stream)
+
+
+def outlook(query: Query, time: float, clients: int) -> str:
+    """Return lines that say when the first result comes, and whether there are enough clients for it."""
+    arrival = next_window(query, time)
+    if arrival is None:
+        return f"{query.name} has ended (`until`), so no result will come\n"
+    text = (
+        f"the next window of {query.name} ends at {utc(arrival.end)}, its result comes soon after {utc(arrival.due)}\n"
+    )
+    # A client answers once a period, so a window cannot hold more people than there are.
+    if clients < query.crowd:
+        text += f"too few people: windows with fewer than {query.crowd:,} reports are withheld\n"
+    return text
 
 
 def _crowd(options: argparse.Namespace, query: Query) -> tuple[float, int]:

@@ -1,6 +1,7 @@
 """Reads the finals of a query from the topic `estimates`, from its beginning to its current end."""
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,8 @@ from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import partitions
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.settings import ESTIMATES, LARGEST, MAPS, Kafka
+from hubbub.moments import utc
+from hubbub.next_window import next_window
 from oracles.errors import ParameterError, ReportError
 from oracles.query import Query
 from oracles.query.settings import Window, nearest
@@ -81,12 +84,15 @@ async def finals(
 
     if not matches:
         reason = no_match(query, ends_of)
-        if query not in ends_of and not await _is_defined(kafka, query):
+        definition = await _definition(kafka, query)
+        if query not in ends_of and definition is None:
             raise ParameterError(reason)
         unknown = "" if query not in ends_of else no_group(query, groups, groups_of_query)
         if unknown:
             raise ParameterError(unknown)
         log.warning("%s", reason)
+        if definition is not None:
+            log.warning("%s", outlook(definition, time.time()))
 
     if texts is not None:
         matches = await _asked(kafka, matches, maps, texts)
@@ -96,9 +102,25 @@ async def finals(
     return records
 
 
-async def _is_defined(kafka: Kafka, name: str) -> bool:
+async def _definition(kafka: Kafka, name: str) -> Query | None:
+    """Return the active definition of this name, or else a retired one."""
     async with Follower(kafka) as follower:
-        return any(query.name == name for query in follower.definitions.queries.values())
+        retired = (query for query in follower.definitions.queries.values() if query.name == name)
+        return follower.definitions.active.get(name) or next(retired, None)
+
+
+def outlook(query: Query, present: float) -> str:
+    """Return when the next final of a query can be there, and what it needs."""
+    arrival = next_window(query, present)
+    if arrival is None:
+        return f"query {query.name} has ended, so no further final comes"
+    needs = "a worker that runs, and reports"
+    if query.crowd > 1:
+        needs += f" of at least {query.crowd:,} people"
+    return (
+        f"the next window of {query.name} ends at {utc(arrival.end)}, its final comes soon after {utc(arrival.due)}; "
+        f"it needs {needs}"
+    )
 
 
 async def panes(kafka: Kafka) -> dict[str, int]:

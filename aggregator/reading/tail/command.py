@@ -15,7 +15,7 @@ import orjson
 
 from aggregator.reading.tail.keyboard import keys
 from aggregator.reading.tail.notice import Notice, notice_lines
-from aggregator.reading.tail.overview import Overview
+from aggregator.reading.tail.overview import Overview, QueryPulse
 from aggregator.reading.tail.summary import Heading, Summary
 from aggregator.records.alert import COMPARISONS
 from aggregator.records.alert import decode as decode_alert
@@ -181,7 +181,9 @@ class Lines:
     def __init__(self, top: int = LINE) -> None:
         self._top = top
         self._states: dict[str, str] = {}
-        """The state of each query that is late or quiet, for which a line was written."""
+        """The state of each query that is late, quiet or without a final, for which a line was written."""
+        self._last_looks: dict[str, str] = {}
+        """The state of each query at the last look."""
         self._from_the_start: set[tuple[str, str | None, str]] = set()
         """The baselines that were shown. Windows of other kinds repeat them later."""
         self._surge = SURGE if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else "{}"
@@ -194,10 +196,8 @@ class Lines:
         names = [] if summaries else overview.names
         for name in names:
             pulse = overview.pulse(name, time.time())
-            state = pulse.state if pulse is not None and pulse.state in ("late", "quiet") else ""
-            if pulse is not None and state and self._states.get(name) != state:
-                sys.stdout.write(f"{name}: {pulse.text}\n")
-            self._states[name] = state
+            if pulse is not None:
+                self._show_state(name, pulse)
 
         for kind, text in notice_lines(filter(self._is_new, notices), self._top):
             sys.stdout.write(f"{self._surge.format(text) if kind in COMPARISONS else text}\n")
@@ -207,6 +207,22 @@ class Lines:
 
     def press(self, key: str) -> None:
         """Lines have no pages."""
+
+    def _show_state(self, name: str, pulse: QueryPulse) -> None:
+        """Write a line if a query is late, quiet or without a first final, once for each reason."""
+        state: str = pulse.state if pulse.state in ("late", "quiet") else ""
+        text = pulse.text
+        if pulse.state == "waiting":
+            state = f"waiting {pulse.lack}"
+            text = pulse.whole_text
+        # The definitions are read before statuses and finals, so a state must last for two looks.
+        is_stable = state == self._last_looks.get(name)
+        self._last_looks[name] = state
+        if not is_stable and pulse.state == "waiting":
+            return
+        if state and self._states.get(name) != state:
+            sys.stdout.write(f"{name}: {text}\n")
+        self._states[name] = state
 
     def _is_new(self, notice: Notice) -> bool:
         return not notice.baseline or _origin(notice) not in self._from_the_start

@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.reading.tail.notation import clock, lateness, moment
+from aggregator.reading.tail.notation import clock, label, lateness, moment
 from aggregator.reading.tail.notice import Notice
 from aggregator.reading.tail.summary import Heading, Summary
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.span import shortest_expected_age
-from aggregator.records.status import QueryStatus, State, state_of
+from aggregator.records.status import QueryStatus, State, lack_of, lack_text, state_of
 from aggregator.records.status import decode as decode_status
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
+from hubbub.next_window import next_window
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -22,6 +23,8 @@ HISTORY = 30
 """Maximum number of windows in the history."""
 STATUSES = 10_000
 """Number of statuses in memory from which on those of unknown definitions are dropped."""
+_DAY = 43_200
+"""Seconds from which on a time of day alone may be misread."""
 NOTICES = 500
 """Maximum number of notices in memory, to recognise repeated alerts."""
 
@@ -95,6 +98,15 @@ class QueryPulse(NamedTuple):
     """Seconds since the end of its newest final."""
     text: str
     """What the reader should know about it, in words. Empty if all is well."""
+    lack: str
+    """What is missing for its next result, in words. Empty if nothing is."""
+    outlook: str
+    """When its next window closes, in words. Empty if it has no next one."""
+
+    @property
+    def whole_text(self) -> str:
+        """All three in one line."""
+        return "; ".join(filter(None, (self.text, self.lack, self.outlook)))
 
 
 def _length(window: Window) -> tuple[float, int]:
@@ -202,7 +214,9 @@ class Overview:
         withheld = bool(tracks) and all(track.is_withheld for track in tracks)
         state = state_of(query, status, latest, clock_time, retired=retired, withheld=withheld)
         age = None if latest is None else max(0.0, clock_time - latest)
-        return QueryPulse(state, age, _state_text(query, state, status, latest, clock_time))
+        lack = lack_text(query, status, lack_of(query, status, state, clock_time))
+        outlook = "" if retired else outlook_text(query, clock_time)
+        return QueryPulse(state, age, _state_text(query, state, status, latest, clock_time), lack, outlook)
 
     def _is_visible(self, heading: Heading) -> bool:
         if self.query not in (None, heading.query):
@@ -217,6 +231,17 @@ class Overview:
             track = Track(summary)
             self.tracks[place] = track
         return track.add(summary)
+
+
+def outlook_text(query: Query, clock_time: float) -> str:
+    """Return when the next window of a query closes, and when its result comes. Empty if it has ended."""
+    arrival = next_window(query, clock_time)
+    if arrival is None:
+        return ""
+    # A day of windows needs the date as well.
+    write = clock if arrival.due - clock_time < _DAY else moment
+    window = "the next window" if arrival.window.kind == "all" else f"the next window of {label(arrival.window)}"
+    return f"{window} ends at {write(arrival.end)}, its result comes soon after {write(arrival.due)}"
 
 
 def _state_text(query: Query, state: State, status: QueryStatus | None, latest: int | None, clock_time: float) -> str:

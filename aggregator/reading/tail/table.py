@@ -171,7 +171,7 @@ def _one_query(
     pulse = overview.pulse(name, clock_time)
     notices = last_notices((notice for notice in overview.notices if notice.heading.query == name), LATEST)
 
-    room = height - 3 - len(notices) - 4 * len(tracks)
+    room = height - 4 - len(notices) - 4 * len(tracks)
     for track in tracks:
         yield _summary(track, max(1, min(top, room // len(tracks))), width)
         if track.gap:
@@ -179,6 +179,8 @@ def _one_query(
 
     if pulse is not None and pulse.text:
         yield Text(f"{'' if tracks else name + ': '}{pulse.text}", style=STATE_STYLES.get(pulse.state, "dim"))
+    if pulse is not None and (pulse.lack or pulse.outlook):
+        yield Text(pulse._replace(text="").whole_text, style="dim")
     if notices:
         yield from _notices(notices, width)
 

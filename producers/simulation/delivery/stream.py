@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaProducer
 from hubbub.command import logs
 from hubbub.command.options import add_address, add_kafka, add_queries, run, whole
 from hubbub.definitions import formats_record
+from hubbub.definitions.follower import Follower
 from hubbub.kafka.clients import producer as kafka_producer
 from hubbub.kafka.clients import started
 from hubbub.kafka.errors import TopicMissing
@@ -121,6 +122,7 @@ async def _send_stream(
             await _partitions(producer, kafka.topic(TRUTH))
         with suppress(TopicMissing):  # frames need no definitions
             await formats_record.check(kafka)
+            await _say_if_undefined(kafka, query)
 
         sender = Sender(producer, kafka, query, truth, counts, clock.now)
         async with show_progress(counts):
@@ -138,6 +140,14 @@ async def _send_stream(
             await sender.publish_truth(float("inf"))
             await sender.flush()
             counts.lag = lambda: 0.0
+
+
+async def _say_if_undefined(kafka: Kafka, query: Query) -> None:
+    """Say it if no worker has published the query, because nobody counts its reports before."""
+    async with Follower(kafka) as follower:
+        versions = follower.definitions.versions.get(query.digest)
+    if versions is None or versions.newest.retired:
+        sys.stdout.write(f"no worker has published {query.name} with these settings yet: its reports wait for one\n")
 
 
 async def _partitions(producer: AIOKafkaProducer, topic: str) -> int:
