@@ -51,6 +51,9 @@ def test_a_query_without_windows_has_a_row(messages):
     row = row_of(board_at(NOW, messages), "profile")
     assert row["state"] == "waiting"
     assert {row[key] for key in ("age", "end", "n", "value", "share", "low", "high", "level")} == {None}
+    assert row["lacks"] == "worker"
+    assert row["next_end"] > NOW - PROFILE.lateness
+    assert row["next_due"] == row["next_end"] + PROFILE.lateness > NOW
 
 
 def test_only_alerts_of_the_last_hour_count(messages):

@@ -7,8 +7,11 @@ from aggregator.board.answers.kinds import kind_of
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.rows import (
     Age,
+    Lacks,
     NeededPeople,
     NewestReport,
+    NextDue,
+    NextEnd,
     NothingProved,
     NothingText,
     StateName,
@@ -41,6 +44,9 @@ class OverviewRow:
     expected: Age
     latest: Annotated[int | None, {"description": "End of the newest final window of any kind"}]
     newest_report: NewestReport
+    next_end: NextEnd
+    next_due: NextDue
+    lacks: Lacks
     starts: Annotated[int | None, {"description": "Unix seconds of the first report"}]
     until: Annotated[int | None, {"description": "Unix seconds after the last report"}]
     crowd: Annotated[int, {"minimum": 1}]
@@ -70,6 +76,7 @@ class OverviewRow:
     def of(cls, store: Store, series: Series, alerts: int) -> Self:
         query = store.definition(series)
         status = store.status(series)
+        arrival, lack = store.outlook(series)
         windows = store.first_kind(series)
         definition = Definition(query, 0)
         newest, withheld = windows.shown(definition.name)
@@ -97,6 +104,9 @@ class OverviewRow:
             expected=None if age is None else shortest_expected_age(query),
             latest=series.latest_end,
             newest_report=status.newest_report if status else None,
+            next_end=arrival.end if arrival else None,
+            next_due=arrival.due if arrival else None,
+            lacks=lack,
             starts=query.starts,
             until=query.until,
             crowd=query.crowd,

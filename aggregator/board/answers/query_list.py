@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Self
 
 from aggregator.board.answers.parameters import Parameters
-from aggregator.board.answers.rows import Age, NewestReport, StateName
+from aggregator.board.answers.rows import Age, Lacks, NewestReport, NextDue, NextEnd, StateName
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Series, Store, Windows
 from aggregator.records.rows import Kind, ThresholdRow
@@ -167,6 +167,9 @@ class QueryRow:
     state: StateName
     latest: Annotated[int | None, {"description": "End of the newest final window of any kind"}]
     newest_report: NewestReport
+    next_end: NextEnd
+    next_due: NextDue
+    lacks: Lacks
     age: Age
     expected: Age
 
@@ -174,6 +177,7 @@ class QueryRow:
     def of(cls, store: Store, series: Series, query: Query, *, retired: bool) -> "QueryRow":
         latest = series.latest_end
         status = store.status(series)
+        arrival, lack = store.outlook(series)
         attributes = [
             AttributeRow(
                 name=subject.name,
@@ -214,6 +218,9 @@ class QueryRow:
             state=store.state(series),
             latest=latest,
             newest_report=status.newest_report if status else None,
+            next_end=arrival.end if arrival else None,
+            next_due=arrival.due if arrival else None,
+            lacks=lack,
             age=None if latest is None else store.age(latest),
             expected=None if latest is None else shortest_expected_age(query),
         )

@@ -15,7 +15,7 @@ from aggregator.records.list_intervals import ListedIntervals, intervals_at
 from aggregator.records.number_answers import Measure
 from aggregator.records.record import Record
 from aggregator.records.rows import HitterRow, Indication, Ranks
-from aggregator.records.status import State
+from aggregator.records.status import Lack, State
 from aggregator.records.subject import PARTIAL_GROUPS
 from aggregator.records.words import WITHHELD
 from hubbub.http.schema import Chance, Count, Known, Time
@@ -42,6 +42,15 @@ NeededPeople = Annotated[
 NothingText = Annotated[str | None, {"description": "The sentence in place of the numbers; null if one is proved"}]
 StateName = Annotated[State, {"description": "The first state that fits"}]
 NewestReport = Annotated[int | None, {"description": "End of the newest closed pane with reports; null if unknown"}]
+NextEnd = Annotated[int | None, {"description": "End of the next window that closes; null after the last one"}]
+NextDue = Annotated[
+    int | None,
+    {"description": "`next_end` plus the lateness; a final with reports comes seconds later"},
+]
+Lacks = Annotated[
+    Lack | None,
+    {"description": "What is missing for the next final; null if nothing is. `worker` may also mean the first pane"},
+]
 MayBeZero = Annotated[bool, {"description": "Whether the interval holds 0"}]
 Weak = Annotated[bool, {"description": "The interval says so little that words should stand in the number's place"}]
 Age = Annotated[float | None, {"minimum": 0, "description": "Seconds; null before the first final window"}]

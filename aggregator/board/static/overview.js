@@ -3,7 +3,7 @@
 import { swap } from "./controls.js";
 import { count, digits, element, inside, percent, windowName } from "./format.js";
 import { places, plain, withUnit } from "./numbers/text.js";
-import { about, statusOf } from "./status.js";
+import { about, outlook, statusOf } from "./status.js";
 import { nameElement } from "./strings/name.js";
 import { withheld } from "./words.js";
 
@@ -80,7 +80,8 @@ export class Overview {
 
   #age(query, now) {
     if (query.state === "live" || query.state === "withheld") return `${about(Math.max(1, now - query.latest))} old`;
-    return statusOf(query, now).text.replace(/^Quiet: /, ""); // the pill says it
+    const text = statusOf(query, now).text.replace(/^Quiet: /, ""); // the pill says it
+    return query.state === "waiting" ? `${text}. ${outlook(query, now)}` : text;
   }
 
   #row(query, now) {

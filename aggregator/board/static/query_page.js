@@ -14,6 +14,7 @@ import { Ranking } from "./ranking.js";
 import { Series } from "./series.js";
 import { StringsView } from "./strings/view.js";
 import { TimeRange } from "./time_range.js";
+import { outlook } from "./status.js";
 import { tiles } from "./tiles.js";
 import { flag, flags, forged, gap, privacy, proof, readers, reason, threshold, withheld } from "./words.js";
 
@@ -253,7 +254,8 @@ export class QueryPage {
   }
 
   /** Returns why there is no window to show, and buttons that lead to others. */
-  #waiting({ name, starts, lateness, windows, groups }, of) {
+  #waiting(query, of) {
+    const { name, starts, lateness, windows, groups } = query;
     if (starts !== null && starts > this.now()) return [`${name} begins at ${moment(starts)}. Earlier reports are refused.`];
     const others = windows.filter(({ latest }) => latest !== null);
     if (of.group !== null && others.some((each) => windowKey(each) === windowKey(of))) {
@@ -264,7 +266,8 @@ export class QueryPage {
       return [`No window of ${name} (${windowName(of)}) is final yet.`, ...buttons];
     }
     return [
-      `${name} has no final window yet, so no report has been counted. This page has waited since ${clock(this.since)}. ` +
+      `${name} has no final window yet, so no report has been counted. ${outlook(query, this.now())} ` +
+        `This page has waited since ${clock(this.since)}. ` +
         `A window of ${windowName(of)} becomes final ${duration(lateness)} after its end, if it has reports.`,
     ];
   }
@@ -330,6 +333,7 @@ export class QueryPage {
     const through = estimate.through === null ? "" : ` up to ${clock(estimate.through)}`;
     $("window").textContent =
       `${name} from ${moment(start)} to ${clock(end)}, ${cause ? withheld(cause, query) : `${count(estimate.n)} reports${through}`}`;
+    $("outlook").textContent = this.address.has("at") ? "" : outlook(query, this.now());
     $("caption").textContent = `The most frequent values of ${query.name}, by ${estimate.method}`;
     $("board").classList.toggle("plain", !estimate.error);
     $("tiles").replaceChildren(...tiles(estimate, windows));

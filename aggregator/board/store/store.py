@@ -19,11 +19,12 @@ from aggregator.records.alert import Alert
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.maps_record import MapsKey, check_maps
-from aggregator.records.status import QueryStatus, State, state_of
+from aggregator.records.status import Lack, QueryStatus, State, lack_of, state_of
 from aggregator.records.status import decode as decode_status
 from aggregator.records.truth import Truth
 from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.definitions.formats import Formats
+from hubbub.next_window import NextWindow, next_window
 from hubbub.true_counts import decode as decode_truth
 from oracles.errors import ReportError
 from oracles.query import Query
@@ -255,6 +256,15 @@ class Store:
             retired=series.query not in self.definitions.active,
             withheld=final is not None and not any(final.shows(part.attribute) for part in final.parts),
         )
+
+    def outlook(self, series: Series) -> tuple[NextWindow | None, Lack | None]:
+        """Return the next window of a query that closes, and what is missing for its final."""
+        state = self.state(series)
+        if state == "retired":
+            return None, None
+        query = self.definition(series)
+        time = self._clock()
+        return next_window(query, time), lack_of(query, self.status(series), state, time)
 
     def first_kind(self, series: Series) -> Windows:
         """Return the first kind of window of a query that has a final, by default the first one."""
