@@ -2,11 +2,14 @@
 
 import argparse
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from aggregator.plan import check_text, visibility
+from aggregator.plan.check_table import short_lines
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
 from aggregator.process.state_limit import StateLimit, add_max_state
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import add_kafka, add_queries, parser_of, whole
 from hubbub.command.report import Report, add_format
 from hubbub.command.retirement import add_retire, retired
@@ -14,16 +17,19 @@ from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
 from hubbub.definitions.key_formats import early_keys
 from hubbub.texts import few, up
-from oracles.errors import HubbubError
+from oracles.errors import HubbubError, ParameterError
 from oracles.mechanisms import NEWEST
 from oracles.mechanisms.choice import total
 from oracles.query import File, Query, load_file
 from oracles.query.lifetime import DEVICE_EPSILON
+from oracles.query.settings import nearest
 
 HELP = """\
-Validate a query file. For each query, print what it counts, the promise to its clients, the errors
-and the cost. With --clients, say in words what these people will show. With --topic, compare
-the file with the active queries of a broker. The command sends nothing.
+Validate a query file. Print a table with a line for each query, the charge of a device that answers
+all of them, and warnings. With the name of a query, print all about it: what it counts, the promise to
+its clients, the errors and the cost. --long prints this for all queries. With --clients, say what these
+people will show. With --topic, compare the file with the active queries of a broker. The command sends
+nothing.
 
 example:
   $ cat hubbub.toml
@@ -32,7 +38,8 @@ example:
   domain  = ["a.example", "b.example"]
   epsilon = 1.0
   pane    = "10s"
-  $ hubbub check hubbub.toml --partitions 12
+  $ hubbub check hubbub.toml
+  $ hubbub check hubbub.toml homepage --partitions 12
 
 sigma is the standard error of a share near zero. A share of `detectable` is significant with
 probability 0.9. Both hold for a window with that many reports, each from another client.
@@ -54,14 +61,28 @@ def _check(report: Report, options: argparse.Namespace) -> int:
     file = load_file(options.file)
     queries = file.queries.values()
     report.members |= {"file": str(options.file), "queries": [], "together": [], "edition": [], "topic": None}
+    if options.name not in (None, *file.queries):
+        near = nearest(options.name, [*file.queries])
+        raise ParameterError(f"{options.file}: there is no query {options.name!r}; {near}")
+    if not options.long and options.name is None:
+        report.say("".join(f"{line}\n" for line in short_lines(queries, options.partitions, options.clients)))
     for query in queries:
         lines = [*check_text.lines(query, options.partitions, options.clients)]
-        report.say("\n".join(lines) + "\n\n")
+        if options.long or query.name == options.name:
+            report.say("\n".join(lines) + "\n\n")
         report.members["queries"].append({"name": query.name, "digest": query.digest.hex(), "lines": lines})
 
     sums = [sum_of_charges(queries, DEVICE_EPSILON), *check_text.processes(queries, options.partitions)]
-    _add(report, "together", sums)
-    _add(report, "edition", [*_newer(file, options.file)])
+    report.members["together"] = sums
+    if options.long:
+        _add(report, "together", sums)
+    newer = [*_newer(file, options.file)]
+    report.members["edition"] = newer
+    if options.name is not None:
+        newer = []
+    elif newer and not options.long and len(queries) > 1:
+        newer = [f"edition = {NEWEST} would change the file; --long says how"]
+    report.say(label_lines("edition", newer))
     reasons: list[str] = []
     if options.topic:
         definitions = _definitions(options)
@@ -78,13 +99,20 @@ def _check(report: Report, options: argparse.Namespace) -> int:
 
 def _add(report: Report, name: str, texts: list[str]) -> None:
     """Print texts behind their name, and add them to the report."""
-    report.say("".join(f"{line}\n" for line in check_text.label(name, *texts)))
+    report.say(label_lines(name, texts))
     report.members[name] = texts
+
+
+def label_lines(name: str, texts: list[str]) -> str:
+    """Return texts behind their name, line by line."""
+    return "".join(f"{line}\n" for line in check_text.label(name, *texts))
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("check", HELP)
-    parser.add_argument("file", nargs="?", metavar="FILE", help="query file; takes precedence over --queries")
+    targets = "query file, which takes precedence over --queries, and the name of the only query to print, in full"
+    parser.add_argument("targets", nargs="*", metavar="FILE|NAME", help=targets)
+    parser.add_argument("--long", action="store_true", help="print promises, errors and costs of all queries")
     add_queries(parser)
     partitions = f"number of partitions of the reports (default: {Assumptions.partitions})"
     parser.add_argument(
@@ -102,10 +130,28 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     options = parser.parse_args(arguments)
     options.retire = retired(options)
+    options.file, options.name = _targets(options.targets, parser)
     options.file = options.file or options.queries
+    if options.long and options.name is not None:
+        parser.error("--long prints all queries; leave it or the name out")
     # The parsed options do not tell a given --kafka from its default.
+    if not any(argument.startswith(("--kafka", "--topic")) for argument in arguments):
+        refuse_idle(parser, arguments, ("--retire", "--prefix", "--embedded"), "without --topic")
     options.topic |= any(argument.startswith("--kafka") for argument in arguments)
     return options
+
+
+def _targets(words: list[str], parser: argparse.ArgumentParser) -> tuple[str | None, str | None]:
+    """Return the query file and the name of a query among the arguments. A path has a dot or a slash, or exists."""
+    if len(words) > 2:
+        parser.error("give a file and the name of one query at most")
+    if len(words) == 2:
+        return words[0], words[1]
+    if not words:
+        return None, None
+    word = words[0]
+    is_file = Path(word).exists() or "/" in word or word.endswith(".toml")
+    return (word, None) if is_file else (None, word)
 
 
 def _newer(file: File, path: str) -> Iterator[str]:

@@ -165,14 +165,14 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
             ways = list(outlook.table(subject))
             if ways:
                 yield ""
-                yield from _align(iter(ways), (0, 4))
+                yield from align(iter(ways), (0, 4))
 
     yield ""
-    yield from _align(_oracles(query), (0, 2, 3))
+    yield from align(_oracles(query), (0, 2, 3))
     if not all(view.levels for _, _, _, view in attribute_oracles(query)):
         yield ""
         own_errors = list(of_query(query).errors(query))
-        yield from _align(iter(own_errors or _errors(query)), (0,))
+        yield from align(iter(own_errors or _errors(query)), (0,))
 
     texts = list(warnings(query, clients))
     if texts:
@@ -239,7 +239,7 @@ def label(name: str, *texts: str) -> Iterator[str]:
         name = ""
 
 
-def _align(rows: Iterator[Sequence[str]], text: Sequence[int]) -> Iterator[str]:
+def align(rows: Iterator[Sequence[str]], text: Sequence[int]) -> Iterator[str]:
     """Yield rows as aligned columns, with the columns `text` to the left and numbers to the right."""
     grid = list(rows)
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]

@@ -1,11 +1,12 @@
 """`hubbub check` prints the right numbers and text, and refuses wrong files."""
 
 import math
+import re
 import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_text, costs, readers
+from aggregator.plan import check, check_table, check_text, costs, readers
 from aggregator.process import state_limit
 from hubbub.command import options
 from oracles.estimate import quantile
@@ -153,14 +154,14 @@ def test_fresh_answers_add_up_until_silence():
 
 def test_the_charges_of_a_file_are_summed(folder, capsys):
     write(folder, f"[queries.one]\n{ONE}\n[queries.two]\n{SEVERAL}")
-    assert check.main([]) == 0
+    assert check.main(["--long"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert (
         "answers all 2 queries is charged 77 in a round. It needs max_epsilon = 77, above the SDK's default of 8"
         in text
     )
     write(folder, f"[queries.one]\n{ONE}")
-    assert check.main([]) == 0
+    assert check.main(["--long"]) == 0
     assert "charged 3 in a round. It needs max_epsilon = 3, which is within" in " ".join(
         capsys.readouterr().out.split()
     )
@@ -225,7 +226,7 @@ def test_a_line_has_at_most_100_columns(solution):
 
 def test_a_file_is_checked(folder, capsys):
     write(folder, f"[queries.one]\n{ONE}\n[queries.two]\n{SEVERAL}")
-    assert check.main([]) == 0
+    assert check.main(["--long"]) == 0
     out, err = capsys.readouterr()
     assert [line.split()[0] for line in out.splitlines() if line and not line.startswith(" ")] == ["one", "two"]
     assert err == ""
@@ -235,7 +236,7 @@ def test_the_finals_of_a_file_are_summed(folder, capsys):
     """Each query has two finals and a provisional record every 10 s."""
     query = 'domain = 4\nepsilon = 1.0\npane = "10s"\nwindows = ["10s", "1m/10s"]\nbudget = 1e9\n'
     (folder / "hubbub.toml").write_text("".join(f"[queries.q{number}]\n{query}" for number in range(200)))
-    assert check.main([]) == 0
+    assert check.main(["--long"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     bytes_of_final = 1.5 * costs.record(load(folder / "hubbub.toml")["q0"]) + costs.FINAL
     assert f"The queries need 40 finals per second. A worker delivers about {1 / bytes_of_final:,.3g}" in text
@@ -250,7 +251,7 @@ def test_a_positional_file_takes_precedence(folder, capsys, monkeypatch):
         (["--queries", "second.toml"], "second"),
         ([], "third"),
     ):
-        assert check.main(arguments) == 0
+        assert check.main([*arguments, "--long"]) == 0
         assert capsys.readouterr().out.startswith(f"{name} ")
 
 
@@ -280,7 +281,7 @@ def test_a_missing_file_is_named(folder, capsys):
 
 def test_a_query_too_large_for_a_worker_is_refused_with_its_size(folder, capsys):
     write(folder, f'[queries.small]\n{ONE}\n[queries.large]\ndomain = {1 << 22}\nepsilon = 1.0\npane = "10s"')
-    assert check.main(["--partitions", "2", "--max-state", "256MiB"]) == 2
+    assert check.main(["--long", "--partitions", "2", "--max-state", "256MiB"]) == 2
     out, err = capsys.readouterr()
     assert "large  " in out
     assert err.startswith(
@@ -292,7 +293,15 @@ def test_a_query_too_large_for_a_worker_is_refused_with_its_size(folder, capsys)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--partitions", "0"], ["--partitions", "x"], ["--max-state", "much"], ["--wrong"], ["a", "b"]]
+    "arguments",
+    [
+        ["--partitions", "0"],
+        ["--partitions", "x"],
+        ["--max-state", "much"],
+        ["--wrong"],
+        ["a", "b", "c"],
+        ["q.toml", "q", "--long"],
+    ],
 )
 def test_wrong_usage_exits_with_2(arguments):
     with pytest.raises(SystemExit) as error_info:
@@ -397,3 +406,63 @@ def test_the_guarantee_of_a_huge_crowd_is_that_of_a_large_one_and_takes_no_longe
     readers.guarantees(query, 10**6)
     readers.guarantees(query, 10**12)
     assert sizes == [10**6, readers.MOST_REPORTS]
+
+
+EQUAL = 'domain = 4\nepsilon = 1.0\npane = "10s"\n'
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 12), (2, 24), (3, 36), (200, 40)])
+@pytest.mark.parametrize(
+    "body", [EQUAL, GRR + 'windows = ["1m"]\nperiod = "10s"\ncrowd = 1\n', ONE + "other = false\n"]
+)
+def test_a_check_is_short_whatever_the_file(folder, capsys, count, most, body):
+    (folder / "hubbub.toml").write_text("".join(f"[queries.q{number}]\n{body}" for number in range(count)))
+    assert check.main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= most
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("  budget       A client that answers ")
+    assert any("a window of 10,000 reports shows" in line for line in lines[:4])
+    assert sum(re.match(r"  q\d", line) is not None for line in lines) == min(count, check_table.ROWS)
+    assert any(f"and {count - check_table.ROWS} more queries" in line for line in lines) == (count > check_table.ROWS)
+
+
+def test_the_table_says_what_each_kind_of_answer_shows(folder, capsys):
+    numbers = 'domain = { low = 0, high = 10, bins = 64 }\nepsilon = 1.0\npane = "1h"\n'
+    names = 'domain = { discover = "text", length = 24 }\nepsilon = 2.0\npane = "1h"\n'
+    write(
+        folder, f"edition = 2\n[queries.a]\n{numbers}[queries.b]\n{names}[queries.c]\n{SEVERAL}\n[queries.d]\n{EQUAL}"
+    )
+    assert check.main(["--clients", "1000000"]) == 0
+    text = capsys.readouterr().out
+    for pattern in (
+        r"a window of 1,000,000 people shows +epsilon +charge +crowd",
+        r"a +quantiles to within 0\.\d+% in rank",
+        r"b +names above \d",
+        r"c +\w+: values above [\d.]+%, and 1 more",
+        r"d +values above 0\.\d+%",
+    ):
+        assert re.search(pattern, text), pattern
+    assert check.main(["--clients", "10"]) == 0
+    assert re.search("d +nothing: fewer reports than `crowd`", capsys.readouterr().out)
+
+
+def test_equal_warnings_are_printed_once_with_the_queries(folder, capsys):
+    (folder / "hubbub.toml").write_text("".join(f"[queries.q{number}]\n{ONE}other = false\n" for number in range(7)))
+    assert check.main([]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.count("other = false") == 1
+    assert "warning q0, q1, q2, q3, q4 and 2 more: answer: other = false" in text
+
+
+def test_the_name_of_a_query_prints_all_about_it(folder, capsys):
+    write(folder, f"[queries.one]\n{ONE}\n[queries.two]\n{SEVERAL}")
+    assert check.main(["--long"]) == 0
+    long = capsys.readouterr().out
+    for arguments in (["two"], ["hubbub.toml", "two"]):
+        assert check.main(arguments) == 0
+        text = capsys.readouterr().out
+        assert text.startswith("two ")
+        assert text in long
+    assert check.main(["tow"]) == 2
+    assert "there is no query 'tow'; did you mean 'two'?" in capsys.readouterr().err

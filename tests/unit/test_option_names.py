@@ -16,6 +16,7 @@ PARSER_OF = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "options.py"
 
 MEANINGS = {
     "FILE": "query file|CSV file",
+    "FILE|NAME": "query file, .* and the name of the only query",
     "NAME": "part of the name of metrics|name of the query",
     "QUERY": "name of the query",
     "--all-groups": "the total and each group",
@@ -61,6 +62,7 @@ MEANINGS = {
     "--each": "limit of reports a pane for each short-lived token",
     "--key": "make a key that signs",
     "--kind": "only windows of this kind|kind of answers",
+    "--long": "print promises, errors and costs of all queries",
     "--last": "number of (existing records|frames to show)",
     "--least": "least number of reports in a mix buffer",
     "--leave": "give the name up at SIGTERM",

@@ -90,7 +90,7 @@ def test_check_reads_retire_like_a_worker(monkeypatch):
     monkeypatch.setenv("HUBBUB_RETIRE", "a, b")
     for options in (check._options([]), command._options([])):
         assert options.retire == {"a", "b"}
-    for options in (check._options(["--retire", "c"]), command._options(["--retire", "c"])):
+    for options in (check._options(["--topic", "--retire", "c"]), command._options(["--retire", "c"])):
         assert options.retire == {"c"}
 
 

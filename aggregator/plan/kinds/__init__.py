@@ -15,6 +15,9 @@ class Predictions(Protocol):
     def sentences(self, subject: Audience, /) -> Iterator[str]:
         """Yield in words what a number of people will show of one answer, and what more would need."""
 
+    def shows(self, subject: Audience, /) -> str:
+        """Return in a few words what a window with these people shows."""
+
     def comparison(self, subject: Audience, n: int, /) -> Iterator[str]:
         """Yield a sentence about the error of `n` reports."""
 

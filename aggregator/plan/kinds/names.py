@@ -52,6 +52,12 @@ def resized(strings: Strings, length: int) -> Strings:
     return Strings(type(coding)(length, coding.alphabet, coding.normal), strings.cells, strings.digest)
 
 
+def shows(subject: Audience) -> str:
+    """Return the smallest share of a name that a search usually finds, in words."""
+    share = smallest_share(*_hashing(subject.query), subject.n)
+    return "no name" if share is None else f"names above {percent(share)}"
+
+
 def comparison(_subject: Audience, _n: int) -> Iterator[str]:
     """Yield nothing: an error alone says little about names. `errors` has their smallest shares."""
     yield from ()

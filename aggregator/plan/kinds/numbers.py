@@ -19,6 +19,17 @@ _TABLE = 2
 """The table of clients that answer for life."""
 
 
+def shows(subject: Audience) -> str:
+    """Return how far quantiles are from the truth in rank, on average, in words."""
+    reach = tree_of_query(subject).resolution(max(1, subject.n))
+    return "no quantile" if reach >= 0.5 else f"quantiles to within {_percent(reach)} in rank"
+
+
+def tree_of_query(subject: Audience) -> Tree:
+    """Return the tree of the numbers of an attribute."""
+    return Tree.of(subject.view)
+
+
 def comparison(subject: Audience, n: int) -> Iterator[str]:
     """Yield a sentence about the error of numbers. All ways to answer have the same one."""
     yield (

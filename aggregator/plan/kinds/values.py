@@ -100,6 +100,12 @@ def own(query: Query, choices: list[Way]) -> Way:
     return next(way for way in choices if way.name == query.answers)
 
 
+def shows(subject: Audience) -> str:
+    """Return the smallest share that a window with these people usually proves, in words."""
+    share = subject.view.detectable(subject.n, subject.query.family_error, sampled=subject.sampled)
+    return "no value" if share is None else f"values above {percent(share)}"
+
+
 def comparison(subject: Audience, n: int) -> Iterator[str]:
     """Yield a sentence that compares the ways to answer with the best report there is."""
     encoder = subject.encoder
