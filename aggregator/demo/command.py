@@ -24,6 +24,7 @@ from aggregator.reading.tail.notation import plain
 from aggregator.topics.command import ensure
 from hubbub.command import early_sigterm
 from hubbub.command.exit import exit_process
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import parsed, parser_of, run, whole
 from hubbub.kafka.settings import PREFIX, Kafka, parse_prefix, parse_servers
 from oracles.errors import ParameterError
@@ -90,6 +91,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=whole(1), metavar="N", help="seconds until the demo ends (default: never)")
 
     options = parser.parse_args(arguments)
+    if options.device_file is not None:
+        others = ("--kafka", "--prefix", "--queries", "--device", "--no-browser", "--seconds")
+        refuse_idle(parser, arguments, others, "with --device-file, which writes a file and ends")
     if options.prefix is None:
         options.prefix = DEMO_PREFIX if options.kafka else PREFIX
 

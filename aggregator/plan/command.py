@@ -11,6 +11,7 @@ from aggregator.plan.check_text import HIGH_EPSILON, WIDTH
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
 from oracles.discover import FAMILY_ERROR
 from oracles.discover.alphabet import LONGEST
@@ -138,6 +139,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     options = parser.parse_args(arguments)
     _check_choice(parser, options)
+    _refuse_idle(parser, options, arguments)
     return options
 
 
@@ -163,6 +165,32 @@ def _check_choice(parser: argparse.ArgumentParser, options: argparse.Namespace) 
             parser.error("--rate uses a query file (--queries): leave --clients and --size out")
     elif not has_table and not (has_clients and has_size):
         parser.error("the following arguments are required: --clients and --size, or --table, or --rate")
+
+
+_SHARES = ("--target-share", "--family-error")
+_ANSWERS = ("--epsilon", "--answers", "--budget")
+
+
+_RATE = (
+    *("--queries", "--frame", "--per-frame", "--no-ids", "--partitions", "--fill", "--speed"),
+    *("--replication", "--replicas", "--retention", "--broker-rate", "--partition-rate"),
+)
+
+
+def _refuse_idle(parser: argparse.ArgumentParser, options: argparse.Namespace, arguments: list[str]) -> None:
+    """End with a message if an option belongs to another kind of plan."""
+    if options.rate is not None:
+        refuse_idle(parser, arguments, (*_ANSWERS, *_SHARES, "--bins", "--width", "--cells"), "with --rate")
+        return
+
+    refuse_idle(parser, arguments, _RATE, "without --rate")
+    if options.strings is not None:
+        refuse_idle(parser, arguments, (*_SHARES, "--bins", "--width"), "with --strings")
+    elif options.number:
+        refuse_idle(parser, arguments, (*_SHARES, "--budget", "--cells"), "with --number")
+    else:
+        refuse_idle(parser, arguments, ("--bins", "--width"), "without --number")
+        refuse_idle(parser, arguments, ("--cells",), "without --strings")
 
 
 def _bins(text: str) -> int:

@@ -23,6 +23,7 @@ from aggregator.records.decoder import decode as decode_record
 from aggregator.records.maps_record import is_maps
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import add_kafka, parser_of, run, whole
 from hubbub.definitions import formats
 from hubbub.kafka.clients import partitions
@@ -103,7 +104,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         "--json", action="store_true", help="write one line of JSON for each final record and each alert"
     )
     parser.add_argument("--provisional", action="store_true", help="with --json: include provisional records")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.json:
+        refuse_idle(parser, arguments, ("--top",), "with --json, which writes whole records")
+    else:
+        refuse_idle(parser, arguments, ("--provisional",), "without --json")
+    return options
 
 
 def _window(text: str) -> Window:
