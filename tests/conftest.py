@@ -88,8 +88,8 @@ def pytest_collection_modifyitems(items):
     With xdist, run all tests of a costly fixture in one process, and run them first.
     """
     for item in items:
-        chosen = item.callspec.params.get("broker") if hasattr(item, "callspec") else None
-        if chosen == "kafka" or (chosen is None and APACHE & {*getattr(item, "fixturenames", ())}):
+        choice = item.callspec.params.get("broker") if hasattr(item, "callspec") else None
+        if choice == "kafka" or (choice is None and APACHE & {*getattr(item, "fixturenames", ())}):
             item.add_marker("apache")
         limit = HANGS if item.get_closest_marker("long") else float(item.config.getini("timeout"))
         item.add_marker(pytest.mark.timeout(patience(limit)))

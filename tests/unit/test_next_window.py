@@ -29,9 +29,9 @@ def test_the_next_window_is_the_first_whose_result_is_due_later(time):
 
 def test_a_query_that_begins_later_or_has_ended_has_no_earlier_window():
     assert next_window(replace(MINUTE, starts=NOW // 60 * 60), 0.0).end == NOW // 60 * 60 + 10
-    ended = replace(MINUTE, until=NOW)
-    assert next_window(ended, NOW - 1.0) is not None
-    assert next_window(ended, NOW + 20.0) is None
+    old_query = replace(MINUTE, until=NOW)
+    assert next_window(old_query, NOW - 1.0) is not None
+    assert next_window(old_query, NOW + 20.0) is None
 
 
 def test_the_state_and_the_status_tell_what_is_missing():
