@@ -14,7 +14,7 @@ PUBLISH = 3.0
 """Seconds that a demo on time takes from the moment a final is due until the terminal has it."""
 START = 10.0
 """Seconds that processes take to start, on a machine that is fast enough."""
-LATE = 10.0
+LEAST_DELAY = 10.0
 """Seconds of lateness from which the terminal says it."""
 NEWS = 30.0
 """Seconds by which a promise must move before the terminal says it again."""
@@ -82,12 +82,12 @@ class Punctuality:
     def lines(self, time: float) -> Iterator[str]:
         """Yield what the terminal should say: that results are late, when promises will be kept, that all is well."""
         position = min((min(time, due + PUBLISH) for due in self._next.values()), default=time)
-        late = time - position
-        if late < LATE / 2 and self._is_late:
+        delay = time - position
+        if delay < LEAST_DELAY / 2 and self._is_late:
             self._is_late = False
             self._forecasts.clear()
             yield "on time again: the results keep up with the crowd"
-        if late < LATE and not self._is_late:
+        if delay < LEAST_DELAY and not self._is_late:
             return
 
         changes = [
@@ -96,7 +96,7 @@ class Punctuality:
             if abs(moment - self._forecast(promise)) >= max(NEWS, NEWS_PART * (moment - time))
         ]
         if not self._is_late or changes:
-            yield f"late: results come {late:.0f} s later than they should, because this machine has too little time"
+            yield f"late: results come {delay:.0f} s later than they should, because this machine has too little time"
         self._is_late = True
         for promise, moment in changes:
             self._forecasts[promise.query, promise.name] = moment

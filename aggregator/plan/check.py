@@ -62,8 +62,8 @@ def _check(report: Report, options: argparse.Namespace) -> int:
     queries = file.queries.values()
     report.members |= {"file": str(options.file), "queries": [], "together": [], "edition": [], "topic": None}
     if options.name not in (None, *file.queries):
-        near = nearest(options.name, [*file.queries])
-        raise ParameterError(f"{options.file}: there is no query {options.name!r}; {near}")
+        advice = nearest(options.name, [*file.queries])
+        raise ParameterError(f"{options.file}: there is no query {options.name!r}; {advice}")
     if not options.long and options.name is None:
         report.say("".join(f"{line}\n" for line in short_lines(queries, options.partitions, options.clients)))
     for query in queries:

@@ -13,6 +13,8 @@ export const about = (seconds) => {
 const LATE =
   "Reports wait for a window, or nobody counts them. Check /readyz of the workers, hubbub_lag_seconds and hubbub_newest_final_age_seconds.";
 
+const SOON = 120; // seconds
+
 const LACKS = {
   worker: ({ newest_report: newest }) => (newest === null ? "no worker has closed a pane yet" : "no worker counts it now"),
   reports: () => "no reports have come",
@@ -22,9 +24,10 @@ const LACKS = {
 /** Returns what is missing for the next window of a query, and when it closes, as sentences. Empty if neither is known. */
 export function outlook(query, now) {
   const sentences = [];
-  if (query.lacks !== null) sentences.push(LACKS[query.lacks](query));
-  // The list of queries may be older than a short window.
-  if (query.next_due !== null && query.next_due > now) {
+  const lack = LACKS[query.lacks];
+  if (lack !== undefined) sentences.push(lack(query));
+  // A sentence that comes and goes with each short window would move what stands below it.
+  if (query.next_due > now + (query.state === "waiting" ? 0 : SOON)) {
     sentences.push(`the next window ends at ${moment(query.next_end)}, its result comes soon after ${moment(query.next_due)}`);
   }
   return sentences.map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`).join(" ");
