@@ -208,8 +208,9 @@ def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics
     """Set the gauges of the newest final."""
     for attribute in attributes:
         labels = query.name, attribute.name or ""
-        if math.isnan(attribute.sigma):
+        if attribute.numbers:
             set_number_gauges(metrics, labels, attribute.numbers)
+        if math.isnan(attribute.sigma):
             continue
 
         metrics.sigma.labels(*labels).set(attribute.sigma)
@@ -218,11 +219,8 @@ def set_gauges(metrics: Metrics, query: Query, attributes: Iterable[FinalMetrics
             metrics.threshold.labels(*labels).set(attribute.threshold)
 
 
-def set_number_gauges(metrics: Metrics, labels: tuple[str, str], numbers: NumberMetrics | None) -> None:
-    """Set the gauges of an attribute whose answers are numbers, unless the window shows none."""
-    if numbers is None:
-        return
-
+def set_number_gauges(metrics: Metrics, labels: tuple[str, str], numbers: NumberMetrics) -> None:
+    """Set the gauges of an attribute whose answers are numbers."""
     _set_quantity(metrics.mean, labels, numbers.mean)
     for share, quantile in numbers.quantiles.items():
         _set_quantity(metrics.quantile, (*labels, share), quantile)

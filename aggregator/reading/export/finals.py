@@ -51,7 +51,7 @@ async def finals(
     maps: dict[_Key, bytes] = {}
     ends_of: dict[str, tuple[int, int]] = {}
     """The first and the last end of a window, for each query."""
-    groups_of_query: set[str] = set()
+    groups_of_query: set[str | None] = set()
 
     topics = {name: range(count) for name, count in counts.items()}
     async with open_log(kafka, topics, max_partition_fetch_bytes=LARGEST) as log_reader:
@@ -73,10 +73,11 @@ async def finals(
                 end = final.span.end
                 earliest_end, newest_end = ends_of.get(final.query, (end, end))
                 ends_of[final.query] = min(earliest_end, end), max(newest_end, end)
-                if final.query == query and final.group is not None:
-                    groups_of_query.add(final.group)
+                if final.query != query:
+                    continue
+                groups_of_query.add(final.group)
                 # A final that a worker repeats after a restart has the same key, so each window is here once.
-                if final.query == query and is_match(final):
+                if is_match(final):
                     matches[_window_key(final)] = final
 
             if progress is not None:
@@ -199,12 +200,13 @@ def no_match(query: str, ends: Mapping[str, tuple[int, int]]) -> str:
     return f"no final of query {query} matches; its finals end from {earliest} to {newest_end}"
 
 
-def no_group(query: str, groups: Collection[str], groups_of_query: Collection[str]) -> str:
+def no_group(query: str, groups: Collection[str], groups_of_query: Collection[str | None]) -> str:
     """Return which of these groups the query does not have, and the groups of its finals. Empty if it has them all."""
     missing = [group for group in groups if group not in groups_of_query]
     if not missing:
         return ""
-    choices = nearest(missing[0], sorted(groups_of_query)) if groups_of_query else "they have no groups"
+    names = sorted(filter(None, groups_of_query))
+    choices = nearest(missing[0], names) if names else "they have no groups"
     return f"there are no finals of query {query} of the group {missing[0]!r}; {choices}"
 
 

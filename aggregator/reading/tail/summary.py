@@ -37,18 +37,16 @@ class Heading:
     def of(cls, source: Record | Alert) -> Self:
         window, _, end = source.span if isinstance(source, Record) else source.window.span
         # Anybody may write a record. Its names must not control the terminal.
-        attribute = None if source.attribute is None else plain(source.attribute, NAME)
+        attribute = source.attribute and plain(source.attribute, NAME)
         return cls(plain(source.query, NAME), source.digest, attribute, window, end)
 
     def __str__(self) -> str:
-        name = self.query if self.attribute is None else f"{self.query}, {self.attribute}"
-        return f"{name} {label(self.window)}"
+        return f"{', '.join(filter(None, (self.query, self.attribute)))} {label(self.window)}"
 
     @property
     def subject(self) -> str:
         """The attribute, if there are several, and the kind of window."""
-        kind = label(self.window)
-        return kind if self.attribute is None else f"{self.attribute}, {kind}"
+        return ", ".join(filter(None, (self.attribute, label(self.window))))
 
 
 @dataclass(frozen=True)
