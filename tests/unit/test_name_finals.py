@@ -24,9 +24,9 @@ from aggregator.publishing.finals.final import ResultSequence
 from aggregator.publishing.kinds.names import enter_error, name_result
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
-from aggregator.reading.export.table import COLUMNS, rows
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.findings import Sighting
+from aggregator.records.flat_rows import COLUMNS, rows
 from aggregator.records.maps_record import MapsKey, decode_maps, maps_name, maps_of, record_of
 from aggregator.records.span import Span
 from aggregator.tallies import keys

@@ -4,9 +4,9 @@ import numpy as np
 import orjson
 import pytest
 
-from aggregator.reading.export.table import rows
 from aggregator.reading.tail.summary import Summary
 from aggregator.records.decoder import decode
+from aggregator.records.flat_rows import rows
 from aggregator.records.kinds import first, kind_of
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot

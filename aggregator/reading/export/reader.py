@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from aggregator.reading.export.finals import finals, panes
-from aggregator.reading.export.table import COLUMNS, TIMES, column_lists, record_filter
+from aggregator.records.flat_rows import COLUMNS, TIMES, column_lists, record_filter
 from aggregator.records.kinds import kind_of
 from aggregator.records.look_choice import looks_of
 from aggregator.records.record import Record

@@ -23,11 +23,11 @@ from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.accuracy import Truths
 from aggregator.publishing.alerts import state
 from aggregator.reading.audit.ranges import read_final
-from aggregator.reading.export.table import column_lists
 from aggregator.reading.tail.overview import Overview
 from aggregator.records import alert as message
 from aggregator.records import decoder, maps_record, name_rows
 from aggregator.records import status as query_status
+from aggregator.records.flat_rows import column_lists
 from aggregator.tallies import id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
 from hubbub.command import options
@@ -354,7 +354,7 @@ READERS = (
         through=("hubbub.http.schema:read",),
     ),
     Reader(
-        "aggregator.reading.export.table:column_lists",
+        "aggregator.records.flat_rows:column_lists",
         lambda: corpus.values_by_topic()["estimates"],
         _bytes(_column_lists),
         JSON,
