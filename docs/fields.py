@@ -1,10 +1,12 @@
-"""The schemas of records and alerts, and their tables in docs, from their declarations: `make pages`."""
+"""The schemas of records, alerts and rows, and their tables in docs, from their declarations: `make pages`."""
 
 import json
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+import polars as pl
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -13,10 +15,12 @@ from aggregator.board.answers.window_answers import WindowEstimate  # noqa: E402
 from aggregator.records.alert import MEANINGS  # noqa: E402
 from aggregator.records.field import declarations, rows  # noqa: E402
 from aggregator.records.record import Record  # noqa: E402
+from aggregator.records.row_columns import FLAT, column_table, row_schema  # noqa: E402
 from aggregator.records.schemas import alert_schema, record_schema  # noqa: E402
 
 SCHEMAS = ROOT / "hubbub" / "schemas"
 PAGE = ROOT / "docs" / "records.md"
+ROWS_PAGE = ROOT / "docs" / "rows.md"
 API_PAGE = ROOT / "docs" / "board-api.md"
 _ESTIMATE = re.compile(r"^## `GET [^`]*/estimate`\n.*?(?=^## )", re.DOTALL | re.MULTILINE)
 """The section about the estimate of a window."""
@@ -26,7 +30,7 @@ _AS_RECORDED = re.compile(r"^\| .* \| as in \[the record\]\(records.md#a-record\
 
 def schema_texts() -> dict[str, str]:
     """Return the text of each schema by the name of its file."""
-    schemas = {"record.json": record_schema(), "alert.json": alert_schema()}
+    schemas = {"record.json": record_schema(), "alert.json": alert_schema(), "rows.json": row_schema()}
     return {name: json.dumps(schema, indent=2) + "\n" for name, schema in schemas.items()}
 
 
@@ -34,6 +38,24 @@ def page(text: str) -> str:
     """Return the page with the table of all fields that have a meaning, and that of the kinds of alerts."""
     text = _with_table(text, "fields", ["| key | meaning |", "|--|--|", *_lines(rows(Record))])
     return _with_table(text, "kinds of alerts", ["| kind | when |", "|--|--|", *_lines(MEANINGS.items())])
+
+
+def rows_page(text: str) -> str:
+    """Return the page with the table of the columns of rows."""
+    lines = [f"| `{name}` | {kind} | {unit} | {meaning} |" for name, kind, unit, meaning in column_table()]
+    return _with_table(text, "columns", ["| column | type | unit | meaning |", "|--|--|--|--|", *lines])
+
+
+def arrow_schema() -> pl.Schema:
+    """Return the Arrow schema of rows, as polars has it."""
+    return pl.Schema({column.name: pl.DataType.from_python(column.kind) for column in FLAT})
+
+
+def write_arrow(path: Path) -> None:
+    """Write a file of Arrow without rows, unless it has this schema already."""
+    # Its bytes depend on the release of polars, so an equal schema stays.
+    if not path.exists() or pl.read_ipc_schema(path) != arrow_schema():
+        pl.DataFrame(schema=arrow_schema()).write_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 def _lines(pairs: Iterable[tuple[str, str]]) -> list[str]:
@@ -66,6 +88,8 @@ def _first_cells(section: str) -> list[str]:
 def main() -> None:
     for name, text in schema_texts().items():
         (SCHEMAS / name).write_text(text, encoding="utf-8")
+    write_arrow(SCHEMAS / "rows.arrow")
+    ROWS_PAGE.write_text(rows_page(ROWS_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     API_PAGE.write_text(api_page(API_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -3,34 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from aggregator.records.group_fields import WEIGHTED_COLUMNS
-from aggregator.records.kinds import KINDS, rows_of
+from aggregator.records.kinds import rows_of
 from aggregator.records.record import Record
-from oracles.consistency import METHODS, UNBIASED
+from aggregator.records.row_columns import COLUMNS
 
-ABOUT = {
-    **dict.fromkeys(("query", "digest", "attribute", "group", "kind"), str),
-    **dict.fromkeys(("size", "step", "start", "end", "n", "n_independent"), int),
-    "flags": str,
-}
-"""The columns that are equal in all rows of a record, with their types."""
-ERRORS = ("stderr", "low", "high")
 TIMES = ("start", "end")
-PROOFS = {"level": float, "proved": bool, "first_rank": int, "last_rank": int, "central": float}
-"""The columns that say what a row proves and reveals, with their types."""
-_OF_KINDS: dict[str, type] = {}
-for _kind in KINDS.values():
-    _OF_KINDS |= _kind.COLUMNS
-COLUMNS: dict[str, type] = {
-    **ABOUT,
-    "value": str,
-    **_OF_KINDS,
-    **dict.fromkeys((UNBIASED, *ERRORS, *METHODS), float),
-    **PROOFS,
-    **dict.fromkeys(WEIGHTED_COLUMNS, float),
-    "reason": str,
-}
-"""All columns with their types, in order. They are the same for every query, so that tables can be joined."""
 
 Row = dict[str, Any]
 

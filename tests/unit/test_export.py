@@ -10,7 +10,8 @@ from aggregator.reading.export import command, reader
 from aggregator.reading.export.command import main
 from aggregator.reading.export.finals import answers, gaps, no_group
 from aggregator.records.decoder import decode
-from aggregator.records.flat_rows import COLUMNS, column_lists, record_filter, rows
+from aggregator.records.flat_rows import column_lists, record_filter, rows
+from aggregator.records.row_columns import COLUMNS
 from hubbub.moments import unix_seconds
 from oracles.errors import ParameterError
 from tests.boards import HOMEPAGE, LOAD_TIME, PANE, SCREENS, START, Crowd, GroupCrowd, NumberCrowd, withheld

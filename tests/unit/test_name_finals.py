@@ -26,8 +26,9 @@ from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.findings import Sighting
-from aggregator.records.flat_rows import COLUMNS, rows
+from aggregator.records.flat_rows import rows
 from aggregator.records.maps_record import MapsKey, decode_maps, maps_name, maps_of, record_of
+from aggregator.records.row_columns import COLUMNS
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey

@@ -13,8 +13,9 @@ import orjson
 from aggregator.reading.export.finals import finals
 from aggregator.reading.export.reader import table
 from aggregator.reading.tail.notation import escaped, escaped_json
-from aggregator.records.flat_rows import COLUMNS, record_filter, rows
+from aggregator.records.flat_rows import record_filter, rows
 from aggregator.records.record import Record
+from aggregator.records.row_columns import COLUMNS
 from aggregator.records.rows import cell
 from hubbub.command.options import add_kafka, moment, parser_of, run
 from hubbub.kafka.settings import Kafka

@@ -8,10 +8,11 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from aggregator.reading.export.finals import finals, panes
-from aggregator.records.flat_rows import COLUMNS, TIMES, column_lists, record_filter
+from aggregator.records.flat_rows import TIMES, column_lists, record_filter
 from aggregator.records.kinds import kind_of
 from aggregator.records.look_choice import looks_of
 from aggregator.records.record import Record
+from aggregator.records.row_columns import COLUMNS
 from aggregator.records.rows import Kind
 from hubbub.kafka.settings import PREFIX, Kafka
 from hubbub.moments import Moment, unix_seconds
