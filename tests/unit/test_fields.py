@@ -6,12 +6,17 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from aggregator.records.decoder import decode
+from aggregator.records.group_fields import WEIGHTED_COLUMNS
+from aggregator.records.kinds import KINDS
+from aggregator.records.row_columns import COLUMNS
 from aggregator.records.schemas import record_schema
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
+from oracles.consistency import METHODS
 from oracles.errors import ReportError
 from oracles.query import parse
 from tests import schemas
@@ -35,7 +40,7 @@ def document():
     return json.loads(value)
 
 
-@pytest.mark.parametrize("name", ["record.json", "alert.json"])
+@pytest.mark.parametrize("name", ["record.json", "alert.json", "rows.json"])
 def test_the_schemas_are_those_of_the_declarations(name):
     text = (ROOT / "hubbub" / "schemas" / name).read_text()
     assert text == pages().schema_texts()[name], "run `make pages`"
@@ -46,6 +51,21 @@ def test_the_table_of_the_page_is_that_of_the_declarations():
     assert "| `quality.flags` |" in text
     assert "<!-- kinds of alerts -->\n\n| kind | when |\n" in text
     assert text == pages().page(text), "run `make pages`"
+
+
+def test_rows_have_the_columns_of_the_page_and_of_both_schemas():
+    page = (ROOT / "docs" / "rows.md").read_text()
+    assert page == pages().rows_page(page), "run `make pages`"
+    arrow = pl.read_ipc_schema(ROOT / "hubbub" / "schemas" / "rows.arrow")
+    assert arrow == pages().arrow_schema(), "run `make pages`"
+    schema = json.loads((ROOT / "hubbub" / "schemas" / "rows.json").read_text())
+    assert list(schema["properties"]) == list(arrow) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", [*KINDS.values()])
+def test_each_cell_of_a_kind_has_a_column(kind):
+    assert kind.COLUMNS.items() <= COLUMNS.items()
+    assert COLUMNS.keys() >= {*METHODS, *WEIGHTED_COLUMNS}
 
 
 def test_the_page_shows_a_real_record_and_alert():
