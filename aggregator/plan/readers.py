@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 from aggregator.plan.visibility import reports_per_second, window_name
 from aggregator.records.crowd_privacy import CrowdPrivacy, crowd_privacy, stretch_privacy
-from aggregator.records.round_privacy import MANY, readable_window, together
+from aggregator.records.round_privacy import readable_window, round_sentences
 from aggregator.records.span import Span
 from aggregator.records.subject import subjects
-from hubbub.texts import most_odds, up
+from hubbub.texts import up
 from oracles.query import Query
 from oracles.query.settings import Window
 
@@ -35,12 +35,9 @@ def of_few(query: Query, clients: int | None) -> Iterator[str]:
 
 def of_all(query: Query) -> Iterator[str]:
     """Yield the guarantee for all windows together, which holds for everybody."""
-    bound = together(query)
-    yield f"All windows of a round together: epsilon {up(bound.epsilon)}, odds of {most_odds(bound.epsilon)}."
+    yield from round_sentences(query)
     if query.answers == "fresh":
         yield from _of_stretches(query)
-    elif bound.windows == MANY:
-        yield "Whoever sees two windows learns the report of a person who changed, came or went."
 
 
 def _of_stretches(query: Query) -> Iterator[str]:

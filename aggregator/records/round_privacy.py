@@ -1,9 +1,11 @@
 """The promises to a person towards readers of records: of all windows together, and of a record of few reports."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from aggregator.records.subject import subjects
+from hubbub.texts import most_odds, up
 from oracles.query import Query
 from oracles.readable import readable_below
 
@@ -23,6 +25,14 @@ class Together:
 def together(query: Query) -> Together:
     """Return the bound of a round. Only the noise of the reports gives it, because windows subtract."""
     return Together(epsilon=query.record_charge * query.charges, windows=MANY if _has_second_window(query) else ONE)
+
+
+def round_sentences(query: Query) -> Iterator[str]:
+    """Yield the guarantee for all windows of a round, which holds for everybody, and what it does not hide."""
+    bound = together(query)
+    yield f"All windows of a round together: epsilon {up(bound.epsilon)}, odds of {most_odds(bound.epsilon)}."
+    if query.answers != "fresh" and bound.windows == MANY:
+        yield "Whoever sees two windows learns the report of a person who changed, came or went."
 
 
 def _has_second_window(query: Query) -> bool:

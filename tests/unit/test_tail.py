@@ -28,6 +28,7 @@ from aggregator.reading.tail.table import Screen, page
 from aggregator.records.alert import decode
 from aggregator.records.decoder import decode as decode_record
 from aggregator.records.percentages import digits, percent
+from aggregator.records.round_privacy import round_sentences
 from aggregator.records.span import Span, shortest_expected_age
 from aggregator.tallies.snapshot import Snapshot
 from oracles.errors import ReportError
@@ -634,6 +635,18 @@ def test_the_table_has_intervals_history_hitters_and_alerts():
     assert "10s, to " + clock(START + 30) in output
     assert "is now proved present" in output
     assert "[blink]c" not in output.split("alerts")[0]
+
+
+def test_a_page_says_what_all_windows_reveal_of_a_person():
+    query = page_query(answers="life")
+    overview = Overview()
+    define(overview, query)
+    overview.add_record(one_record(query, MANY))
+    lines = text_of(overview, width=80, height=24).splitlines()
+    text = " ".join(line.strip() for line in lines)
+    assert all(sentence in text for sentence in round_sentences(query))
+    assert "Whoever sees two windows learns the report of a person who changed, came or went." in text
+    assert len(lines) <= 24
 
 
 def test_numbers_have_as_many_digits_as_their_error_allows():

@@ -11,6 +11,7 @@ from aggregator.reading.tail.notice import Notice
 from aggregator.reading.tail.summary import Heading, Summary
 from aggregator.records.alert import decode as decode_alert
 from aggregator.records.decoder import decode as decode_record
+from aggregator.records.round_privacy import round_sentences
 from aggregator.records.span import shortest_expected_age
 from aggregator.records.status import QueryStatus, State, lack_of, lack_text, state_of
 from aggregator.records.status import decode as decode_status
@@ -197,18 +198,19 @@ class Overview:
         """Return the tracks of the attributes of a query."""
         return [self.tracks[place] for place in sorted(self.tracks) if place[0] == name]
 
+    def promise(self, name: str) -> str:
+        """Return what all windows of a query reveal of a person, or no text if its definition is unknown."""
+        query = self._query(name)
+        return "" if query is None else " ".join(round_sentences(query))
+
     def pulse(self, name: str, clock_time: float) -> QueryPulse | None:
         """Return the state of a query, or None if its definition is unknown."""
-        definitions = self._definitions.definitions
-        tracks = self.tracks_of(name)
-        query = definitions.active.get(name)
-        retired = query is None
-        if query is None:  # the newest records tell which of the retired definitions
-            digest = bytes.fromhex(tracks[0].newest.heading.digest) if tracks else b""
-            query = definitions.queries.get(digest)
-        if query is None or query.name != name:
+        query = self._query(name)
+        if query is None:
             return None
 
+        tracks = self.tracks_of(name)
+        retired = name not in self._definitions.definitions.active
         latest = self.latest.get(name)
         status = self._statuses.get(query.digest.hex())
         withheld = bool(tracks) and all(track.is_withheld for track in tracks)
@@ -217,6 +219,16 @@ class Overview:
         lack = lack_text(query, status, lack_of(query, status, state, clock_time))
         outlook = "" if retired else outlook_text(query, clock_time)
         return QueryPulse(state, age, _state_text(query, state, status, latest, clock_time), lack, outlook)
+
+    def _query(self, name: str) -> Query | None:
+        """Return the newest known definition of a query."""
+        definitions = self._definitions.definitions
+        query = definitions.active.get(name)
+        if query is None:  # the newest records tell which of the retired definitions
+            tracks = self.tracks_of(name)
+            digest = bytes.fromhex(tracks[0].newest.heading.digest) if tracks else b""
+            query = definitions.queries.get(digest)
+        return query if query is not None and query.name == name else None
 
     def _is_visible(self, heading: Heading) -> bool:
         if self.query not in (None, heading.query):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -171,12 +172,15 @@ def _one_query(
     pulse = overview.pulse(name, clock_time)
     notices = last_notices((notice for notice in overview.notices if notice.heading.query == name), LATEST)
 
-    room = height - 4 - len(notices) - 4 * len(tracks)
+    promise = overview.promise(name)
+    room = height - 4 - len(wrap(promise, width)) - len(notices) - 4 * len(tracks)
     for track in tracks:
         yield _summary(track, max(1, min(top, room // len(tracks))), width)
         if track.gap:
             yield Text(track.gap, style="yellow")
 
+    if promise and tracks:
+        yield Text(promise, style="dim")
     if pulse is not None and pulse.text:
         yield Text(f"{'' if tracks else name + ': '}{pulse.text}", style=STATE_STYLES.get(pulse.state, "dim"))
     if pulse is not None and (pulse.lack or pulse.outlook):
