@@ -19,6 +19,7 @@ _HOMES = {
     "load": ("oracles.query", "kafka"),
     "oracle": ("oracles", "kafka"),
     "read": ("aggregator.reading.export.reader", "read"),
+    "tallies": ("hubbub.faust", "worker"),
     "weighted_total": ("oracles.group_total", "stats"),
 }
 """The package of each name, and the extra with its dependencies.
@@ -39,6 +40,7 @@ __all__ = [
     "load",
     "oracle",
     "read",
+    "tallies",
     "weighted_total",
 ]
 

@@ -1,5 +1,6 @@
 from aggregator.demo.broker import find_program as find_program
 from aggregator.reading.export.reader import read as read
+from hubbub.faust import tallies as tallies
 from hubbub.kafka import Kafka as Kafka
 from oracles import oracle as oracle
 from oracles.calibrate import calibrate as calibrate
