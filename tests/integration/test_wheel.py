@@ -44,6 +44,7 @@ FUNCTIONS = {
     "kafka": ["import hubbub; hubbub.Publisher, hubbub.Kafka"],
     "http": ["import hubbub; hubbub.HttpPublisher"],
     "stats": [ESTIMATE.format(code="estimate.low, estimate.top(3), hubbub.calibrate(estimate)")],
+    "worker": ["import hubbub; hubbub.tallies"],
     "read": [READ.format(kafka="{kafka}", prefix="{prefix}", more=""), ESTIMATE.format(code="estimate.to_frame()")],
     "pandas": [ESTIMATE.format(code="estimate.to_pandas()")],
     "plot": [ESTIMATE.format(code="estimate.plot()")],
