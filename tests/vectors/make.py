@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from definition_cases import definitions, histories
 from frame_cases import frames
+from item_cases import items
 from string_cases import strings
 
 from oracles import ORACLES, oracle
@@ -321,6 +322,7 @@ def files():
     contents = {"reports.json": reports(), "support.json": support(), "frames.json": frames(), "keyed.json": keyed()}
     contents |= {"tables.json": tables(), "definitions.json": definitions(), "histories.json": histories()}
     contents["strings.json"] = strings(Tape)
+    contents["items.json"] = items()
     return {name: lines(value) + "\n" for name, value in contents.items()}
 
 
