@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from producers.client.client import Client
 from producers.client.file_key_store import FileKeyStore
+from producers.client.items import one_of
 from producers.client.key_item import KeyStore
 from producers.client.ledger import Ledger
 from producers.client.renewal import RenewalWarning
@@ -33,6 +34,7 @@ __all__ = [
     "RenewalWarning",
     "Status",
     "StoreError",
+    "one_of",
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.browser import js_client
 from tests.browser.js_client import ROOT, run
 
-FILES = ("reports", "keyed", "tables", "frames", "definitions", "histories", "strings")
+FILES = ("reports", "keyed", "tables", "frames", "definitions", "histories", "strings", "items")
 VECTORS = {name: json.loads((ROOT / "tests" / "vectors" / f"{name}.json").read_text()) for name in FILES}
 NODE = """
 import {{ readFileSync }} from "node:fs";
@@ -34,7 +34,13 @@ def cases():
     groups += VECTORS["keyed"]["answers"] + VECTORS["tables"]["answers"] + VECTORS["tables"]["laws"]
     lives = sum(len(group["steps"]) for group in VECTORS["histories"])
     texts = sum(len(group["texts"]) + len(group["reports"]) for group in VECTORS["strings"]["definitions"])
-    return sum(len(group["cases"]) for group in groups) + lives + texts + len(VECTORS["definitions"]["refused"])
+    return (
+        sum(len(group["cases"]) for group in groups)
+        + lives
+        + texts
+        + len(VECTORS["items"]["cases"])
+        + len(VECTORS["definitions"]["refused"])
+    )
 
 
 def check_result(result, record_property, where):

@@ -14,6 +14,7 @@ import { inMemory } from "../src/memory.js";
 import { oracle } from "../src/oracle.js";
 import { hex, unhex } from "../src/records.js";
 import { checkPins } from "../src/pins.js";
+import { oneOf } from "../src/items.js";
 import { frameOf, reportOf } from "../src/report.js";
 import { Keyed, Source } from "../src/source.js";
 import { statusOf } from "../src/status.js";
@@ -48,7 +49,7 @@ export async function run(vectors: Vectors): Promise<{ held: number; wrong: stri
     if (JSON.stringify(got) === JSON.stringify(wanted)) result.held++;
     else result.wrong.push(`${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`);
   };
-  for (const check of [reports, records, streams, answers, laws, lookedUp, frames, definitions, texts]) {
+  for (const check of [reports, records, streams, answers, laws, lookedUp, frames, definitions, texts, items]) {
     try {
       check(vectors, expect);
     } catch (error) {
@@ -185,6 +186,12 @@ function laws({ tables }: Vectors, expect: Expect): void {
 }
 
 /** Answers that are texts, by random bytes and by the key of a device. */
+function items(vectors: Vectors, expect: Expect): void {
+  for (const { items, most, key, period, item } of vectors["items"].cases) {
+    expect(`${items}: item of ${most} at ${period}`, oneOf(items, most, unhex(key), BigInt(period)), item);
+  }
+}
+
 function texts({ strings }: Vectors, expect: Expect): void {
   for (const { canonical, digest, answers, thresholds, width, charge, key, texts, reports } of strings.definitions) {
     const listing = { digest, answers, thresholds, width, period: 86_400, budget: 1e6 };
