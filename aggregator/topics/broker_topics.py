@@ -1,7 +1,8 @@
 """The topics at the brokers: their descriptions, and the requests that create and change them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -9,6 +10,8 @@ from aiokafka.errors import TopicAuthorizationFailedError, for_code
 
 from aggregator.errors import TopicsError
 from aggregator.topics.layout import SettingRefusal, Topic, TopicDescription
+
+_Answer = TypeVar("_Answer")
 
 SETTLE = 15.0
 """Seconds within which all brokers know of a new topic or setting."""
@@ -121,3 +124,14 @@ def refuse(faults: Sequence[str]) -> None:
     """Raise a TopicsError if there are faults."""
     if faults:
         raise TopicsError("\n".join(faults))
+
+
+async def repeat(ask: Callable[[], Awaitable[_Answer]], enough: Callable[[_Answer], bool], seconds: float) -> _Answer:
+    """Ask again until the answer is enough or the time is over, and return the last answer."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + seconds
+    answer = await ask()
+    while not enough(answer) and clock() <= deadline:
+        await asyncio.sleep(0.1)
+        answer = await ask()
+    return answer

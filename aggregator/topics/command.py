@@ -3,15 +3,15 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
-from aggregator.topics.broker_topics import SETTLE, alter, create, describe, refuse
+from aggregator.topics import fence
+from aggregator.topics.broker_topics import SETTLE, alter, create, describe, refuse, repeat
 from aggregator.topics.formats_version import FormatsRise, stop_workers
 from aggregator.topics.layout import (
     GUARANTEES,
@@ -37,8 +37,6 @@ from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.settings import QUERIES, REPORTS, WORKER, Kafka
 from oracles.frame import MAX_FRAME
 from oracles.query import load
-
-_Answer = TypeVar("_Answer")
 
 PARTITIONS = 12
 """The partitions of a new prefix."""
@@ -79,6 +77,8 @@ def main(arguments: list[str]) -> int:
 
         ensuring = ensure(kafka, partitions, replication, frame, sizes=needs, dry=options.dry_run, rise=rise)
         lines = asyncio.run(ensuring)
+        if options.fence:
+            lines += asyncio.run(fence.build(kafka, dry=options.dry_run))
         report.say("".join(f"{line}\n" for line in lines))
         report.members["changes"] = steps(lines)
         report.members["right"] = [line.removeprefix(RIGHT) for line in lines if line.startswith(RIGHT)]
@@ -100,7 +100,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("topics", HELP)
     add_kafka(parser, embedded=True)
     partitions_help = (
-        "number of partitions of every topic except queries, which has 1 (default: that of the reports, or "
+        "number of partitions of every topic except queries, which has 1 or 2 (default: that of the reports, or "
         f"{PARTITIONS} for a new prefix)"
     )
     parser.add_argument("--partitions", type=whole(1, 10_000), metavar="N", help=partitions_help)
@@ -121,6 +121,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     hint = "how people stop all workers here, for the message about running workers"
     add_option(parser, "HUBBUB_STOP_HINT", "--stop-hint", hint, default="", metavar="TEXT")
 
+    fencing = "shut out workers of older releases for ever, by a second partition of queries (docs/life.md)"
+    parser.add_argument("--fence", action="store_true", help=fencing)
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
     add_format(parser)
     return parser.parse_args(arguments)
@@ -190,7 +192,7 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
     async with started(admin_client(kafka), kafka) as admin:
         names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes)]
         # A broker that has just started may not know topics that others have.
-        descriptions = await _repeat(lambda: describe(admin, names), lambda answer: len(answer) == len(names), HEARSAY)
+        descriptions = await repeat(lambda: describe(admin, names), lambda answer: len(answer) == len(names), HEARSAY)
         with suppress(GroupCoordinatorNotAvailableError):  # a new cluster raises it
             await admin.find_coordinator(kafka.topic(WORKER))  # without the right to join, Faust would wait for ever
 
@@ -200,23 +202,12 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
 
 async def _brokers(admin: AIOKafkaAdminClient, kafka: Kafka) -> int:
     """Return the number of brokers. Kafka lists a broker a moment after its start."""
-    cluster = await _repeat(admin.describe_cluster, lambda cluster: bool(cluster["brokers"]), SETTLE)
+    cluster = await repeat(admin.describe_cluster, lambda cluster: bool(cluster["brokers"]), SETTLE)
     if not cluster["brokers"]:
         raise KafkaUnreachable(
             f"Kafka at {kafka.servers} answers, but lists no active broker; check the log of the broker"
         )
     return len(cluster["brokers"])
-
-
-async def _repeat(ask: Callable[[], Awaitable[_Answer]], enough: Callable[[_Answer], bool], seconds: float) -> _Answer:
-    """Ask again until the answer is enough or the time is over, and return the last answer."""
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + seconds
-    answer = await ask()
-    while not enough(answer) and clock() <= deadline:
-        await asyncio.sleep(0.1)
-        answer = await ask()
-    return answer
 
 
 def _changes(description: TopicDescription, topic: Topic) -> dict[str, str]:
@@ -253,4 +244,4 @@ async def _remaining_faults(admin: AIOKafkaAdminClient, topics: Sequence[Topic])
     async def ask() -> list[str]:
         return faults(await describe(admin, names), topics)
 
-    return await _repeat(ask, lambda remaining: not remaining, SETTLE)
+    return await repeat(ask, lambda remaining: not remaining, SETTLE)

@@ -16,6 +16,8 @@ KEY = b"formats"
 """The key of the record. It is no digest, so it never meets the key of a definition."""
 NEWEST = 3
 """The formats version that this release writes. It reads all earlier versions too."""
+FIRST_RELEASE = 0, 3
+"""The first release that writes this version."""
 RAISE = "hubbub topics --raise-formats"
 _MOST = 1 << 31
 # Messages quote the release, which anybody with a right to the topic can write.

@@ -1,12 +1,14 @@
 """The members of the workers' group, as the brokers list them."""
 
 import asyncio
+import re
 from typing import Any, NamedTuple
 
 from hubbub.kafka.settings import WORKER, Kafka
 
 CLIENT = "hubbub-worker/"
 """The start of the client id of every worker that knows formats versions."""
+_RELEASE = re.compile(re.escape(CLIENT) + r"(\d{1,6})\.(\d{1,6})")
 _LOOKS, _PAUSE = 50, 0.2
 """Looks for the coordinator of the group, which a new cluster must choose first, and seconds between two looks."""
 
@@ -22,6 +24,12 @@ class Member(NamedTuple):
     def knows_formats(self) -> bool:
         """Whether the worker exits by itself if it cannot read the topics."""
         return self.client_id.startswith(CLIENT)
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """The first two numbers of the worker's release, or (0, 0) if its client id has none."""
+        match = _RELEASE.match(self.client_id)
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 async def members(admin: Any, kafka: Kafka) -> list[Member]:

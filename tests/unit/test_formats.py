@@ -10,6 +10,7 @@ from hubbub.definitions import catalog, formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, lower_text, raise_refusal, refuse_higher, release
 from hubbub.definitions.key_formats import FIRST_FORMATS, early_keys, refuse_early_keys
+from hubbub.kafka.group import Member
 from oracles.query import File
 from tests.queries import make_queries, make_table
 from tests.upgrade.releases import PRESENT, RELEASES
@@ -146,6 +147,31 @@ def test_the_doctor_says_whether_the_version_rises_and_whether_there_is_a_way_ba
     text = "\n".join(state_lines(version, ["hubbub-worker/0.1.0 at 10.0.0.7"]))
     assert [word for word in words if word not in text] == []
     assert "workers: 1 in the group: hubbub-worker/0.1.0 at 10.0.0.7" in text
+
+
+def test_the_doctor_says_whether_older_workers_are_shut_out():
+    texts = {has: "\n".join(state_lines(Formats(3, "0.3.0"), [], has_fence=has)) for has in (True, False, None)}
+    assert "fence: set, so workers of releases before 0.3 exit at their start" in texts[True]
+    assert (
+        "fence: none, so workers of releases before 0.3 are not shut out; run `hubbub topics --fence`" in texts[False]
+    )
+    assert "fence" not in texts[None]
+    assert "fence" not in "\n".join(state_lines(Formats(2, "0.2.0"), [], has_fence=False))
+
+
+@pytest.mark.parametrize(
+    ("client_id", "release"),
+    [
+        ("faust-1.0", (0, 0)),
+        ("hubbub-worker/0.2.0", (0, 2)),
+        ("hubbub-worker/0.3.0+other", (0, 3)),
+        ("hubbub-worker/10.11", (10, 11)),
+        ("hubbub-worker/", (0, 0)),
+        ("", (0, 0)),
+    ],
+)
+def test_a_member_of_the_group_has_the_release_of_its_client_id(client_id, release):
+    assert Member(client_id, "").release == release
 
 
 def test_the_doctor_prints_only_the_steps_of_topics_that_change_something():

@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.topics.layout import (
     CLEANUP,
+    FENCED,
     INSYNC,
     MAX_BYTES,
     MIB,
@@ -52,7 +53,15 @@ def test_every_kind_of_record_has_a_topic():
     names = ("reports", "rejects", "snapshots", "queries", "estimates", "maps", "alerts", "status", "truth")
     assert [topic.removeprefix(PREFIX) for topic in layout_for()] == [*names, "worker-tallies-changelog"]
     sizes = {name: topic.partitions for name, topic in layout_for(6).items()}
-    assert {name: size for name, size in sizes.items() if size != 6} == {"p.queries": 1}
+    assert {name: size for name, size in sizes.items() if size != 6} == {"p.queries": FENCED}
+
+
+@pytest.mark.parametrize(("partitions", "is_right"), [(1, True), (2, True), (3, False)])
+def test_queries_has_one_partition_or_a_fence(partitions, is_right):
+    topics = layout_for(6)
+    descriptions = right_topics(topics)
+    descriptions["p.queries"] = replace(descriptions["p.queries"], partitions=partitions)
+    assert (faults(descriptions, [*topics.values()]) == []) == is_right
 
 
 def test_the_changelog_has_the_name_of_faust():

@@ -83,7 +83,8 @@ class BoardFollower:
             self._store.maps_gap = NO_MAPS.format(topic=self._kafka.topic(MAPS))
             log.warning("no answers for strings that are no names: %s", self._store.maps_gap)
 
-        topics = {name: range(count) for name, count in counts.items()}
+        # Behind the fence `queries` has a second partition, which stays empty.
+        topics = {name: range(1 if name == QUERIES else count) for name, count in counts.items()}
         settings = {"max_partition_fetch_bytes": FETCH, "fetch_max_bytes": FETCH, "fetch_max_wait_ms": POLL_MS}
         async with open_log(self._kafka, topics, **settings) as reader:
             self._behind = dict(reader.ends)
