@@ -23,6 +23,7 @@ from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
+from aggregator.tallies.state_forms import WITHOUT_MARKS
 from aggregator.topics.sizes import LEAST
 from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
@@ -32,9 +33,7 @@ _WITH_TOTAL = 4
 """The version of a state of `all`, which has a total of its own."""
 _BARE = 5
 """The version of a state of all other kinds of windows."""
-_WITHOUT_MARKS = 2, 3
-"""The same versions of an older form. Its last piece holds the windows shown last. Readers skip it."""
-_HEADS = {(2, 1), (3, 0), (_WITH_TOTAL, 1), (_BARE, 0)}
+_HEADS = {(WITHOUT_MARKS[0], 1), (WITHOUT_MARKS[1], 0), (_WITH_TOTAL, 1), (_BARE, 0)}
 """The valid versions, each with 1 if there is a total."""
 _STATE = struct.Struct("<B?xxIqqqq")
 """Version, whether there is a total, number of alert states, end, start, newest, length of the total."""
@@ -212,7 +211,7 @@ def decode_state(data: bytes, versions: Versions) -> WindowState:
     names = name_history.decode(pieces.pop()) if has_names else None
     # An older worker wrote another last piece instead of the marks. Its bytes are no marks.
     last_piece = pieces.pop()
-    query_marks = None if version in _WITHOUT_MARKS else marks.decode(last_piece, versions)
+    query_marks = None if version in WITHOUT_MARKS else marks.decode(last_piece, versions)
     return WindowState(position, pieces, query_marks, names)
 
 

@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aggregator.errors import TopicsError
+from aggregator.topics import older_states
 from aggregator.topics.broker_topics import describe
 from aggregator.topics.command import PARTITIONS, ensure, steps
 from aggregator.topics.formats_version import FormatsRise
+from aggregator.topics.layout import FENCED
+from aggregator.topics.older_states import OlderStates
 from aggregator.topics.sizes import sizes
 from hubbub.command.options import add_kafka, add_max_frame, parser_of
 from hubbub.command.report import Report, add_format
 from hubbub.definitions import formats_record
-from hubbub.definitions.formats import NEWEST, RAISE, Formats, release
+from hubbub.definitions.formats import FIRST_RELEASE, NEWEST, RAISE, Formats, release
 from hubbub.kafka.clients import admin as admin_client
 from hubbub.kafka.clients import started
 from hubbub.kafka.group import members
-from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
+from hubbub.kafka.settings import QUERIES, REPORTS, SNAPSHOTS, Kafka
 from hubbub.texts import few
 from oracles.query import load
 
@@ -34,8 +37,16 @@ example:
   ...
 
 Exit code: 0 this release can work here, at once or after the steps that it names; 2 wrong options;
-3 Kafka cannot be reached; 4 it cannot: the formats version is higher, or a topic cannot be made right.
+3 Kafka cannot be reached; 4 it cannot: the formats version is higher, a topic cannot be made right, or
+an older worker wrote states after the rise of the formats version.
 With --strict it is 0 only if no step is left, so a pipeline can ask whether all is well now."""
+
+
+OLDEST = ".".join(map(str, FIRST_RELEASE))
+NO_FENCE = (
+    f"fence: none, so workers of releases before {OLDEST} are not shut out; run `hubbub topics --fence` when you will "
+    "not go back to such a release"
+)
 
 
 class NoRise(FormatsRise):
@@ -57,6 +68,7 @@ def main(arguments: list[str]) -> int:
             "topics": examination.steps,
             "formats": formats and {"version": formats.version, "release": formats.release, "needed": NEWEST},
             "workers": examination.workers,
+            "fence": examination.has_fence,
             "lines": examination.lines,
         }
         if options.strict:
@@ -79,11 +91,15 @@ class Examination(NamedTuple):
     """The formats version, or None if the prefix is new."""
     workers: list[str]
     """The members of the group."""
+    has_fence: bool | None
+    """Whether workers of older releases are shut out, or None if there is nothing to say."""
+    older_states: list[str]
+    """The states that an older worker wrote after the rise."""
 
     @property
     def needs(self) -> list[str]:
         """All that a person must do before everything is right."""
-        needs = [f"topics: {step}" for step in self.steps]
+        needs = [*(f"topics: {step}" for step in self.steps), *self.older_states]
         if self.formats is not None and self.formats.version != NEWEST:
             needs.append(f"formats: the topics have {self.formats}, and this release writes version {NEWEST}")
         return needs
@@ -106,14 +122,18 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
     """Ask the brokers."""
     needs = sizes(load(options.queries).values()) if options.queries else None
     async with started(admin_client(kafka), kafka) as admin:
-        descriptions = await describe(admin, [kafka.topic(REPORTS), kafka.topic(QUERIES)])
+        descriptions = await describe(admin, [kafka.topic(name) for name in (REPORTS, QUERIES, SNAPSHOTS)])
         running = [str(member) for member in await members(admin, kafka)] if descriptions else []
 
     reports = descriptions.get(kafka.topic(REPORTS))
     count = reports.partitions if reports else PARTITIONS
     copies = reports.replication if reports else None
-    formats = await formats_record.look_up(kafka) if kafka.topic(QUERIES) in descriptions else None
-    code = 4 if formats is not None and formats.is_higher else 0
+    definitions = await formats_record.read(kafka) if kafka.topic(QUERIES) in descriptions else None
+    formats = None if definitions is None else definitions.formats
+    states: list[OlderStates] = []
+    if definitions is not None and kafka.topic(SNAPSHOTS) in descriptions:
+        states = await older_states.find(kafka, definitions, descriptions[kafka.topic(SNAPSHOTS)].partitions)
+    code = 4 if states or (formats is not None and formats.is_higher) else 0
     step = ""
     present = f" --partitions {count} --replication {copies}" if reports else ""
 
@@ -127,8 +147,12 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
         code = 4
         step = "make the topics right, then "
 
-    lines = [*topic_lines(changes), *state_lines(formats, running, step, present)]
-    return Examination(lines, code, steps(changes), formats, running)
+    # An embedded broker ends with its topics, so no older release comes back to it.
+    queries = None if kafka.embedded else descriptions.get(kafka.topic(QUERIES))
+    has_fence = None if queries is None else queries.partitions >= FENCED
+    lines = [*topic_lines(changes), *state_lines(formats, running, step, present, has_fence=has_fence)]
+    found = [*older_states.lines(states)]
+    return Examination([*lines, *found], code, steps(changes), formats, running, has_fence, found)
 
 
 def topic_lines(changes: Sequence[str]) -> Iterator[str]:
@@ -136,7 +160,14 @@ def topic_lines(changes: Sequence[str]) -> Iterator[str]:
     yield from (f"topics: {line}" for line in steps(changes) or ["all are right"])
 
 
-def state_lines(formats: Formats | None, running: Sequence[str], step: str = "", options: str = "") -> Iterator[str]:
+def state_lines(
+    formats: Formats | None,
+    running: Sequence[str],
+    step: str = "",
+    options: str = "",
+    *,
+    has_fence: bool | None = None,
+) -> Iterator[str]:
     """Yield the formats version, the running workers, the steps of an upgrade, and the way back.
 
     `step` is one before all others. `options` are those that `hubbub topics` needs for the present topics.
@@ -159,5 +190,7 @@ def state_lines(formats: Formats | None, running: Sequence[str], step: str = "",
             "nothing (docs/life.md)"
         )
         return
+    if has_fence is not None:
+        yield f"fence: set, so workers of releases before {OLDEST} exit at their start" if has_fence else NO_FENCE
     yield f"upgrade: {step}replace one worker after the other; the formats version does not rise"
     yield f"way back: every release that writes formats version {NEWEST} may replace this one, in any order"

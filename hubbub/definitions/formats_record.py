@@ -4,7 +4,7 @@ import asyncio
 from itertools import chain
 
 from hubbub.definitions import formats
-from hubbub.definitions.catalog import DefinitionLog, TopicRecord
+from hubbub.definitions.catalog import DefinitionLog, Definitions, TopicRecord
 from hubbub.definitions.formats import Formats
 from hubbub.kafka.clients import partitions, producer, started
 from hubbub.kafka.log_reader import open_log
@@ -16,6 +16,11 @@ _LOOKS, _PAUSE = 6, 0.5
 
 async def look_up(kafka: Kafka) -> Formats:
     """Return the formats version of the topics. Without a record it is the first."""
+    return (await read(kafka)).formats
+
+
+async def read(kafka: Kafka) -> Definitions:
+    """Return the formats version and its log time, without any definition."""
     await partitions(kafka, QUERIES)
     log = DefinitionLog()
     async with open_log(kafka, {QUERIES: [0]}, max_partition_fetch_bytes=LARGEST) as reader:
@@ -23,7 +28,7 @@ async def look_up(kafka: Kafka) -> Formats:
             for record in chain(*batches.values()):
                 if record.key == formats.KEY:
                     log.take(TopicRecord(record.key, record.value, record.timestamp))
-    return log.definitions.formats
+    return log.definitions
 
 
 async def look_up_patiently(kafka: Kafka) -> Formats:

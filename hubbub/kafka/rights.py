@@ -47,12 +47,13 @@ RIGHTS = {
         *_topics("AlterConfigs", ALL),
         *_topics("Read", QUERIES),
         *_topics("Write", QUERIES),
+        *_topics("Alter", QUERIES),
     ),
     "doctor": (
         Right("Describe", "group", WORKER),
         *_topics("Describe", ALL),
         *_topics("DescribeConfigs", ALL),
-        *_topics("Read", QUERIES),
+        *_topics("Read", QUERIES, SNAPSHOTS),
     ),
     "worker": (
         Right("Read", "group", WORKER),

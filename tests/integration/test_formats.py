@@ -11,12 +11,14 @@ import hubbub
 from aggregator.plan import check
 from aggregator.reading.audit import command as audit
 from aggregator.reading.export import command as export
+from aggregator.tallies.keys import StateKey
 from aggregator.topics import command as topics
 from aggregator.topics import doctor
 from hubbub.definitions import formats, formats_record
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, release
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.group import members
+from oracles.query.settings import Window
 from producers.gateway import command as gateway
 from producers.simulation import replay
 from tests.brokers import create_topics
@@ -88,6 +90,52 @@ def test_topics_raises_a_lower_version_only_if_asked_and_changes_nothing_else(pl
     assert present(place) == Formats(NEWEST, release())
     assert raise_formats(place) == 0
     assert "raised" not in capsys.readouterr().out
+
+
+def test_the_fence_needs_the_newest_version_and_no_older_worker_and_is_set_once(place, capsys):
+    recreate(place.kafka, "queries", 1)
+    fence = where(place.kafka, "--fence")
+    set_formats(place, None)
+    assert topics.main(fence) == 4
+    assert "formats version 1" in capsys.readouterr().err
+    assert raise_formats(place) == 0
+    capsys.readouterr()
+    older = older_worker(place)
+    assert topics.main(fence) == 4
+    assert f"workers of an older release are in the group (1): faust-{release()}" in capsys.readouterr().err
+    assert doctor.main(where(place.kafka, "--strict")) == 0, "a missing fence alone is no fault"
+    assert "fence: none" in capsys.readouterr().out
+    older.kill()
+    until(lambda: not group(place))
+    worker = place.start().ready()
+    topic = place.kafka.topic("queries")
+    assert topics.main([*fence, "--dry-run"]) == 0
+    assert f"would fence {topic}: 2 partitions" in capsys.readouterr().out
+    assert topics.main(fence) == 0
+    assert f"fenced {topic}: 2 partitions" in capsys.readouterr().out
+    assert topics.main(fence) == 0
+    assert f"right {topic}: the fence is set" in capsys.readouterr().out
+    assert doctor.main(where(place.kafka)) == 0
+    assert "fence: set" in capsys.readouterr().out
+    place.start().ready()
+    place.send((0, place.frame("page", [0, 1])))
+    assert place.verdict().exact
+    assert worker.running
+    assert not place.read("queries", 2)[len(place.read("queries", 1)) :], "the second partition stays empty"
+
+
+def test_the_doctor_finds_states_of_an_older_form_that_are_newer_than_the_rise(place, capsys):
+    state = StateKey(bytes(8), Window("tumbling", 10, 10), 10).encode()
+    place.send((1, b"\x05" + bytes(40), state), topic="snapshots")
+    assert doctor.main(where(place.kafka)) == 0
+    place.send((1, b"\x03" + bytes(40), state), (1, b"\x03", b"rubbish"), topic="snapshots")
+    capsys.readouterr()
+    for more in ([], ["--strict"]):
+        assert doctor.main(where(place.kafka, *more)) == 4
+        assert "states: of an older form in snapshots, partition 1: 1 from 20" in capsys.readouterr().out
+    assert raise_formats(place) == 0
+    set_formats(place, formats.newest_value())
+    assert doctor.main(where(place.kafka)) == 0, "they are older than the rise"
 
 
 def test_topics_never_lowers_a_higher_version(place, capsys):
