@@ -178,3 +178,32 @@ def test_the_way_back_to_a_lower_formats_version_is_a_count_from_nothing(name, k
 
 def topic_names():
     return [topic.name for topic in layout("", 1, 1, MIB)]
+
+
+@pytest.mark.parametrize("has_fence", [True, False])
+@pytest.mark.parametrize("name", [name for name, release in RELEASES.items() if release["formats"] < NEWEST])
+def test_a_stray_worker_of_an_older_release_is_shut_out_by_the_fence(name, has_fence, kafka, tmp_path):
+    """It comes after the rise. A release that knows formats versions exits without a fence too."""
+    folder = installed(lambda: released(name))
+    target = kafka.kafka(f"f{uuid.uuid4().hex}.")
+    with Upgraded(kafka, tmp_path, PAGE, kafka=target) as place:
+        code, output = run_old(folder, place, "topics", "--partitions", "2")
+        assert code == 0, output
+        at = ["--kafka", target.servers, "--prefix", target.prefix]
+        assert topics.main([*at, "--raise-formats", *(["--fence"] if has_fence else [])]) == 0
+        worker = place.start().ready()
+        stray = place.start(PYTHONPATH=str(folder))
+        knows_formats = RELEASES[name]["formats"] > 1
+        if has_fence or knows_formats:
+            assert stray.wait() == 4, stray.log_text
+            assert worker.running
+        else:
+            # The newer worker notices it at the rebalance, and waits until it is gone.
+            until(lambda: "workers of an older release are in the group" in worker.log_text)
+            stray.kill()
+            worker.ready()
+        if has_fence or knows_formats:
+            code, output = run_old(folder, place, "topics", "--partitions", "2")
+            assert code == 4, output
+        place.send((0, place.frame("page", [0, 1])))
+        check_numbers(place)
