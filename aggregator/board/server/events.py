@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import randint
 from typing import Any
@@ -34,15 +34,18 @@ class Events:
     def __init__(self, most: int = LISTENERS) -> None:
         self.places = FairShares(most, time.monotonic)
         self._most = most
-        self._queues: set[asyncio.Queue[bytes | None]] = set()
+        self._queues: dict[asyncio.Queue[bytes | None], Callable[[str], bool]] = {}
+        """The queue of each listener, with a test whether the listener sees a query."""
 
-    def send(self, event: str, data: Any) -> None:
-        """Queue an event for every listener. Disconnect the listeners whose queue is full."""
+    def send(self, event: str, data: Any, query: str | None = None) -> None:
+        """Queue an event for every listener that sees its query. Disconnect the listeners whose queue is full."""
         message = encode(event, data)
         # A copy, because slow listeners leave the set in between.
-        for queue in list(self._queues):
+        for queue, sees in list(self._queues.items()):
+            if query is not None and not sees(query):
+                continue
             if queue.qsize() >= BACKLOG:
-                self._queues.discard(queue)
+                self._queues.pop(queue, None)
                 queue.put_nowait(None)
             else:
                 queue.put_nowait(message)
@@ -54,7 +57,9 @@ class Events:
         self._queues.clear()
 
     @contextmanager
-    def join(self, path: CallerPath, connection: Connection | None = None) -> Iterator[asyncio.Queue[bytes | None]]:
+    def join(
+        self, path: CallerPath, connection: Connection | None = None, sees: Callable[[str], bool] = lambda _: True
+    ) -> Iterator[asyncio.Queue[bytes | None]]:
         """Yield a queue of all messages from now on for a client with this path. The last one is None.
 
         A listener that gives way gets the event `full` before. Raise a Problem if there is no room.
@@ -62,7 +67,7 @@ class Events:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         def give_way() -> None:
-            self._queues.discard(queue)
+            self._queues.pop(queue, None)
             # At random, so that listeners that gave way together do not come again together.
             queue.put_nowait(encode("full", {"retry": randint(*RETRY)}))
             queue.put_nowait(None)
@@ -70,13 +75,13 @@ class Events:
         place = self.places.enter(path, 1, give_way)
         if place is None:
             raise Problem(503, f"All {self._most} event streams are in use. Try again.", retry_after=1)
-        self._queues.add(queue)
+        self._queues[queue] = sees
         if connection is not None:
             connection.parts.add(place)
         try:
             yield queue
         finally:
-            self._queues.discard(queue)
+            self._queues.pop(queue, None)
             self.places.leave(place)
             if connection is not None:
                 connection.parts.discard(place)

@@ -185,11 +185,11 @@ class BoardFollower:
             record = self._store.take_record(value)
             if record is not None:
                 state = self._store.state(self._store.series(record.query))
-                self._notify("record", {**events.notice(record), "state": state})
+                self._notify("record", {**events.notice(record), "state": state}, record.query)
         else:
             alert = self._store.take_alert(value)
             if alert is not None:
-                self._notify("alert", members(alert))
+                self._notify("alert", members(alert), alert.query)
 
     def _note_formats(self) -> None:
         """Say it if the topics have forms that this release cannot read. The board shows all others."""
@@ -198,9 +198,9 @@ class BoardFollower:
             log.error("the board shows what it can read: %s", excess)
         self._events.send("beat", self.state())
 
-    def _notify(self, event: str, data: Any) -> None:
+    def _notify(self, event: str, data: Any, query: str) -> None:
         if self.missing is None:
-            self._events.send(event, data)
+            self._events.send(event, data, query)
 
     async def _probe(self, consumer: Any, partitions: Sequence[TopicPartition]) -> None:
         """Check regularly that Kafka answers, because a fetch without records does not show it."""
@@ -224,7 +224,7 @@ class BoardFollower:
             # While the board still reads old records, states change back and forth.
             if self.missing is None:
                 for change in self._states.changes(self._store):
-                    self._events.send("state", change)
+                    self._events.send("state", change, change.query)
             self._events.send("beat", self.state())
             await asyncio.sleep(events.BEAT)
 

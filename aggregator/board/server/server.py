@@ -3,21 +3,26 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from aggregator.board.answers.lookup import unknown
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.server.events import Events, encode
 from aggregator.board.server.follower import BoardFollower
-from aggregator.board.server.guard import HEADERS, access_check, add_headers, permitted
+from aggregator.board.server.guard import HEADERS, AccessRule, access_check, add_headers
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.route import PREFIX, ROUTES, Route, describe
+from aggregator.board.server.viewers import ViewerFile
 from aggregator.board.store.store import Store
+from aggregator.board.store.visible_store import VisibleStore
+from hubbub.file_watch import FileWatch
 from hubbub.http.addresses import network_path
 from hubbub.http.health import Handlers, health
 from hubbub.http.port_protocol import connection_of
@@ -43,20 +48,22 @@ def application(
     token: str | None,
     host: str,
     with_health: Handlers,
+    viewers: FileWatch[ViewerFile] | None = None,
 ) -> web.Application:
     """Return the application with all routes. `with_health` has the handlers of health and metrics, or none."""
+    access = AccessRule(token, host, viewers)
 
     def count_request(request: web.Request, status: int) -> None:
         metrics.requests.labels(path_of(request), str(status)).inc()
 
-    app = web.Application(middlewares=[guard(count_request), access_check(token, host)])
+    app = web.Application(middlewares=[guard(count_request), access_check(access)])
     app.on_response_prepare.append(add_headers)
-    app.add_routes([web.get(route.path, _answer_handler(route, store, follower)) for route in ROUTES])
+    app.add_routes([web.get(route.path, _answer_handler(route, store, follower, access)) for route in ROUTES])
     app.add_routes(
         [
-            web.get(f"{PREFIX}/events", _event_handler(events, follower, metrics)),
+            web.get(f"{PREFIX}/events", _event_handler(events, follower, metrics, access)),
             web.get(
-                "/openapi.json", _fixed_handler(Reply.json(describe(version("hubbub"), protected=token is not None)))
+                "/openapi.json", _fixed_handler(Reply.json(describe(version("hubbub"), protected=access.is_protected)))
             ),
             *(web.get(path, handler) for path, handler in with_health.items()),
             web.get("/", _file_handler(STATIC / "index.html")),
@@ -79,19 +86,32 @@ def refuse_rate(metrics: BoardMetrics) -> Callable[[web.BaseRequest, Problem], w
     return refuse
 
 
-def health_handlers(follower: BoardFollower, metrics: BoardMetrics, token: str | None, host: str) -> Handlers:
-    return health(_metrics_handler(metrics, token, host), lambda: follower.missing or follower.problem)
+def health_handlers(
+    follower: BoardFollower,
+    metrics: BoardMetrics,
+    token: str | None,
+    host: str,
+    viewers: FileWatch[ViewerFile] | None = None,
+) -> Handlers:
+    access = AccessRule(token, host, viewers)
+    return health(_metrics_handler(metrics, access), lambda: follower.missing or follower.problem)
 
 
-def _answer_handler(route: Route, store: Store, follower: BoardFollower) -> Handler:
+def _answer_handler(route: Route, store: Store, follower: BoardFollower, access: AccessRule) -> Handler:
     async def handler(request: web.Request) -> web.Response:
         if follower.missing:
             # Half-read topics would show an old window as the newest one.
             raise Problem(503, follower.missing, retry_after=1)
         parameters = Parameters(list(request.query.items()), route.all_parameters)
         form = _form(request, parameters)
+        name = request.match_info.get("query", "")
+        sight = access.check(request)
+        visible = store if sight.patterns is None else VisibleStore(store, sight.sees)
+        # All routes look the query up, and this holds for one that would not.
+        if route.of_query and not sight.sees(name):
+            raise unknown(visible, name)
         try:
-            answer = await _in_slices(route.answer.parts(store, parameters, request.match_info.get("query", "")))
+            answer = await _in_slices(route.answer.parts(visible, parameters, name))
         except ParameterError as error:  # from the estimators
             raise Problem(400, str(error)) from error
         return _respond(request, Reply.csv(answer.columns, answer.rows) if form == "csv" else Reply.json(answer))
@@ -138,11 +158,11 @@ def _fixed_handler(reply: Reply) -> Handler:
     return handler
 
 
-def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetrics) -> Handler:
+def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetrics, access: AccessRule) -> Handler:
     async def handler(request: web.Request) -> web.StreamResponse:
         connection = connection_of(request)
         path = network_path(request.remote or "") if connection is None else connection.path
-        with events.join(path, connection) as messages:
+        with events.join(path, connection, partial(access.sees, request)) as messages:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
             await response.prepare(request)
             # Browsers wait several seconds by default, and the page would look dead after a restart of the board.
@@ -161,13 +181,14 @@ def _event_handler(events: Events, follower: BoardFollower, metrics: BoardMetric
     return handler
 
 
-def _metrics_handler(metrics: BoardMetrics, token: str | None, host: str) -> Handler:
-    """Return the handler of the metrics. It includes estimates only if the request may read them."""
+def _metrics_handler(metrics: BoardMetrics, access: AccessRule) -> Handler:
+    """Return the handler of the metrics. It includes estimates only if the request may read them all."""
     with_estimates = scrape_handler(metrics.whole)
     without_estimates = scrape_handler(metrics.registry)
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        may_read = permitted(request, token, host)
+        sight = access.sight(request)
+        may_read = sight is not None and sight.patterns is None
         return await (with_estimates if may_read else without_estimates)(request)
 
     return handler
