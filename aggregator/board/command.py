@@ -10,6 +10,7 @@ from aggregator.board.server.events import Events
 from aggregator.board.server.follower import BoardFollower
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.server import application, health_handlers, refuse_rate
+from aggregator.board.server.viewers import ViewerFile
 from aggregator.board.store.store import Store
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command import logs
@@ -29,6 +30,7 @@ from hubbub.command.options import (
     size_text,
     whole_or_max,
 )
+from hubbub.file_watch import FileWatch, watch
 from hubbub.http.addresses import networks
 from hubbub.http.health import health_port
 from hubbub.http.port_metrics import PortMetrics
@@ -51,6 +53,7 @@ example:
 
 If HUBBUB_TOKEN is set, or HUBBUB_TOKEN_FILE names a file with a token, the API requires it
 (Authorization: Bearer TOKEN) and the page asks for it.
+With --tokens, other tokens see only the queries that a file names, for links to others.
 Without a token, anybody who can reach the port can read the estimates. The board itself has no
 TLS: put a proxy with TLS in front of it.
 
@@ -107,6 +110,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     rate_help = "limit of requests a second for each address; max: no limit"
     add_option(parser, "HUBBUB_BOARD_RATE", "--rate", rate_help, default=str(RATE), type=rate, metavar="N")
+    viewers = "TOML file of tokens that see named queries only, and of the queries that everybody sees"
+    add_option(parser, "HUBBUB_BOARD_TOKENS", "--tokens", viewers, default="", metavar="FILE")
     logs.add_options(parser)
     return parser.parse_args(arguments)
 
@@ -118,9 +123,10 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     metrics = BoardMetrics(store)
     follower = BoardFollower(kafka, store, events, metrics)
     token = secret("HUBBUB_TOKEN")
-    handlers = health_handlers(follower, metrics, token, options.host)
+    viewers = FileWatch([options.tokens], lambda: ViewerFile.read(options.tokens)) if options.tokens else None
+    handlers = health_handlers(follower, metrics, token, options.host, viewers)
     with_health = handlers if options.health_port is None else {}
-    app = application(store, events, follower, metrics, token, options.host, with_health)
+    app = application(store, events, follower, metrics, token, options.host, with_health, viewers)
 
     shares = PortShares(each=options.connections_each, proxies=options.trusted_proxies, rate=options.rate)
     metrics.registry.register(PortMetrics("board", shares, streams=events.places))
@@ -135,4 +141,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         stack.callback(events.close)
         sys.stdout.write(f"hubbub board: http://{host}:{port}/\n{line}")
         sys.stdout.flush()
-        await follower.run()
+        files = [] if viewers is None else [viewers]
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch(files))
+            await follower.run()

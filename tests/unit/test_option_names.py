@@ -112,7 +112,7 @@ MEANINGS = {
     "--tls-cert": "PEM file of the certificate",
     "--tls-key": "PEM file of the certificate's key",
     "--to": "upper limit of the end|end of the range",
-    "--tokens": "file with names, hashes and quotas of tokens",
+    "--tokens": "file (with names, hashes and quotas of tokens|of tokens that see named queries)",
     "--top": "maximum number of values",
     "--topic": "compare the file with the active queries",
     "--truth": "publish the true counts",

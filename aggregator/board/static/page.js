@@ -206,6 +206,12 @@ const on = {
   refused: askForToken,
 };
 
+// A link to others has the token that it needs. It is not sent with the address, and leaves the address at once.
+if (address.has("token")) {
+  remember(address.get("token"));
+  address.set({ token: null });
+}
+
 $("skip").addEventListener("click", () => $("main").focus());
 $("kind").addEventListener("change", (event) => choose({ window: event.target.value, at: null, from: null }));
 $("find").addEventListener("input", (event) => choose({ find: event.target.value || null }));
