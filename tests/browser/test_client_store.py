@@ -178,7 +178,7 @@ def test_processes_that_are_killed_lose_no_charge_and_keep_nobody_waiting(folder
             time.sleep(0.05 * generator.random())
         victim = generator.choice(names)
         processes[victim].kill()
-        processes[victim].wait()
+        processes[victim].communicate()
         processes[victim] = start(victim)
     for process in processes.values():
         _, errors = process.communicate()
