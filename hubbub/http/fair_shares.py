@@ -39,6 +39,10 @@ class FairShares:
         self._numbers = 0
 
     @property
+    def capacity(self) -> float:
+        return self.root.limit
+
+    @property
     def held(self) -> int:
         return self.root.held
 

@@ -22,6 +22,8 @@ AT_ONCE = 16
 """Connections taken before the loop reads again, so that a client's header is read before many others have come."""
 SEND_BUFFER = 48 << 10
 """Bytes that the kernel doubles and keeps for the answers of a connection. It would let them grow to megabytes."""
+RECEIVE_BUFFER = 32 << 10
+"""Bytes that the kernel doubles and keeps for what a connection receives. It would let them grow to megabytes."""
 HANDSHAKE = 30.0
 """Seconds for a whole TLS handshake."""
 TLS_BUFFER = 32 << 10
@@ -50,7 +52,9 @@ def bind(host: str, port: int, option: str) -> list[socket.socket]:
     # A client can be gone before it is accepted. A blocking accept would then stop the event loop.
     for listening in sockets:
         listening.setblocking(False)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # its connections have the same
+        # Its connections have the same sizes.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
     return sockets
 
 
@@ -74,7 +78,7 @@ class Listener:
         self._protocol = protocol
         self._tls: dict[str, Any] = {"ssl": context, "ssl_handshake_timeout": HANDSHAKE} if context else {}
         if context is not None:
-            # Each new connection of asyncio reads this. uvloop has a buffer of its own, and uses memory as data comes.
+            # Each new connection of asyncio reads this. uvloop has a buffer of its own.
             sslproto.SSLProtocol.max_size = TLS_BUFFER
         self._starting: dict[asyncio.Task[None], Connection] = {}
         """The connections that have no transport yet."""

@@ -17,6 +17,9 @@ from hubbub.http.problem import Problem
 UNSENT = 16 << 10
 """Bytes of answers in the process above which nothing is read from a connection."""
 
+UNREAD = 32 << 10
+"""Bytes that TLS has received, above which nothing more is received until they are read. It would take 256 KiB."""
+
 
 class PortProtocol(web.RequestHandler):
     """The protocol of aiohttp, which notes what the other side of its connection owes.
@@ -35,6 +38,8 @@ class PortProtocol(web.RequestHandler):
         connection = self.connection
         if isinstance(transport, asyncio.Transport):
             transport.set_write_buffer_limits(high=UNSENT)
+            if hasattr(transport, "set_read_buffer_limits"):
+                transport.set_read_buffer_limits(high=UNREAD)
             connection.transport = transport
         self._shares.handshakes.end(connection)
         connection.enter(ConnectionState.HEADER, time.monotonic())

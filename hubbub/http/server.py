@@ -25,6 +25,8 @@ _NEVER = 1e6
 """Seconds until aiohttp closes an idle connection. The shares of the port close it long before."""
 DRAIN = 15.0
 """Seconds for open requests when the port closes."""
+READ_BUFFER = 16 << 10
+"""Bytes of a body in the process, before its handler reads them. aiohttp reads on until there are twice as many."""
 _LINGERING = 2.0
 """Seconds to read the rest of a refused body, so that the client receives the refusal."""
 
@@ -66,6 +68,7 @@ async def serving(
         lingering_time=_LINGERING,
         # aiohttp would decompress a body without a bound. The gateway does it within its own.
         auto_decompress=False,
+        read_bufsize=READ_BUFFER,
         shutdown_timeout=drain,
         handler_cancellation=cancel,
     )

@@ -21,6 +21,8 @@ PATIENCE = 120.0
 """Seconds for one body. One that does not make progress ends long before."""
 MEMORY = 256 << 20
 """Bytes of all bodies in memory."""
+TLS_MEMORY = 128 << 20
+"""The same if the gateway ends TLS, which takes up to 200 KiB more for each connection with a long body."""
 RATIO = 1032
 """The largest ratio of decompressed and compressed bytes of gzip."""
 SHARE = 8
@@ -102,7 +104,7 @@ class Body:
         return True
 
     def _no_room(self, size: int) -> Problem:
-        if self._shares.held + size > MEMORY:
+        if self._shares.held + size > self._shares.capacity:
             return Problem(503, "The gateway is busy with other bodies. Try again.", retry_after=1.0)
         return _too_many()
 
@@ -123,10 +125,11 @@ class Body:
 class Bodies:
     """The bodies of requests that are not answered yet."""
 
-    def __init__(self, most: int, work: Work) -> None:
+    def __init__(self, most: int, work: Work, *, has_tls: bool = False) -> None:
         self._most = most
         self._work = work
-        self.shares = FairShares(MEMORY, time.monotonic, self._limit)
+        self._memory = TLS_MEMORY if has_tls else MEMORY
+        self.shares = FairShares(self._memory, time.monotonic, self._limit)
 
     @property
     def held(self) -> int:
@@ -197,7 +200,7 @@ class Bodies:
 
     def _limit(self, path: CallerPath) -> float:
         """Return the limit of a name, of a short-lived token, or of an address without a token."""
-        share = max(MEMORY // SHARE, self._most)
+        share = max(self._memory // SHARE, self._most)
         last = path[-1]
         if path[0].startswith(NAME):
             if len(path) == 1:

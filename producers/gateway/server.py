@@ -55,6 +55,8 @@ class Rules:
     """Without tokens, the host names that a request may use. With None it may use any name."""
     work: float = inf
     """The decoding work of a caller in a second."""
+    has_tls: bool = False
+    """Whether the gateway ends TLS itself."""
 
 
 class Gateway:
@@ -81,7 +83,7 @@ class Gateway:
 
         # Decoding costs each caller its own work, so one token cannot give everybody else 503.
         self._work = Work(rules.work)
-        self._bodies = Bodies(rules.max_body, self._work)
+        self._bodies = Bodies(rules.max_body, self._work, has_tls=rules.has_tls)
         self._decoder = BodyDecoder(definitions, rules.max_frame, self._work, shares.turns)
         self.metrics = GatewayMetrics(
             {

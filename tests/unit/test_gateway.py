@@ -824,7 +824,8 @@ def test_a_file_that_cannot_be_read_ends_the_command(option, capsys, tmp_path, m
 
 
 @pytest.mark.parametrize("has_libuv", [True, False])
-def test_it_runs_on_libuv_if_that_is_installed(has_libuv, monkeypatch):
+@pytest.mark.parametrize("has_tls", [True, False])
+def test_it_runs_on_libuv_if_that_is_installed_and_a_proxy_ends_tls(has_libuv, has_tls, monkeypatch):
     loops = []
 
     async def serve(*_):
@@ -833,8 +834,8 @@ def test_it_runs_on_libuv_if_that_is_installed(has_libuv, monkeypatch):
 
     monkeypatch.setattr(command, "_run", serve)
     monkeypatch.setattr(command, "find_spec", find_spec if has_libuv else lambda _: None)
-    assert command.main([]) == 0
-    assert loops == ["uvloop" if has_libuv and find_spec("uvloop") else "asyncio"]
+    assert command.main(["--tls-cert", "cert.pem", "--tls-key", "key.pem"] if has_tls else []) == 0
+    assert loops == ["uvloop" if has_libuv and not has_tls and find_spec("uvloop") else "asyncio"]
 
 
 # Quotas, rates, addresses, origins

@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import ssl
+from asyncio import sslproto
 from contextlib import ExitStack
 
 import pytest
 import trustme
 
-from hubbub.http import handshakes
+from hubbub.http import handshakes, listener, port_protocol
 from hubbub.http.port_shares import PortShares
 from tests.hostile.attacks import whole_hello
 from tests.unit.test_connections import HALF_HANDSHAKE
@@ -114,5 +115,23 @@ def test_a_connection_that_gives_way_waits_no_longer(monkeypatch):
             for _, writer in strangers:
                 writer.transport.abort()
             await asyncio.gather(*ends, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+def test_a_tls_connection_has_small_buffers():
+    """The defaults of asyncio and aiohttp, 256 KiB and 64 KiB, filled the memory of a container."""
+
+    async def run():
+        shares = PortShares()
+        async with with_tls(shares) as (_, number):
+            context = ssl._create_unverified_context()  # noqa: S323 - its own port
+            _, writer = await asyncio.open_connection("127.0.0.1", number, ssl=context)
+            [connection] = shares._connections
+            while connection.transport is None:  # noqa: ASYNC110 - no event
+                await asyncio.sleep(0)
+            assert connection.transport.get_read_buffer_limits()[1] == port_protocol.UNREAD
+            assert sslproto.SSLProtocol.max_size == listener.TLS_BUFFER
+            writer.transport.abort()
 
     asyncio.run(run())
