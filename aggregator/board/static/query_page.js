@@ -37,15 +37,22 @@ const ifGone = (error, instead) => {
   throw error;
 };
 
-/** Returns the name that the page shows first: a quantile, or the largest value. */
-function firstName({ areNumbers, attribute }, estimate) {
-  if (estimate.nothing_proved) return undefined;
-  return areNumbers ? attribute.numbers.quantiles[0] : estimate.values[0]?.value;
-}
+const ROWS = { names: ({ values }) => values.map((row) => row.value), first: (_, { values }) => values[0]?.value };
 
-/** Returns the names of all values or numbers of an estimate. */
-const valueNames = ({ areNumbers }, estimate) =>
-  areNumbers ? answersOf(estimate).map((each) => each.name) : estimate.values.map((row) => row.value);
+/** What the page shows of each kind of answer: its title, the names of the answers, and which of them comes first.
+ *  If `isList`, the values are listed in the query file. If `isOpen`, one can ask for any string, and not compare. */
+const KINDS = {
+  values: { ...ROWS, title: "Estimates", isList: true },
+  strings: { ...ROWS, title: "Names found", isOpen: true },
+  numbers: {
+    title: "Distribution",
+    method: SMOOTH,
+    names: (estimate) => answersOf(estimate).map((each) => each.name),
+    first: (attribute) => attribute.numbers.quantiles[0],
+  },
+};
+
+const kindOf = (attribute) => KINDS[["numbers", "strings"].find((name) => attribute[name]) ?? "values"];
 
 /** Returns the rows of a list in which the value that the user names has its own interval, that of its history. */
 function withNamed(rows, value, points, end) {
@@ -104,7 +111,7 @@ export class QueryPage {
     const about = { ...of, method, attribute: attribute.name };
     const position = { window: estimate.window.end, provisional: !estimate.final };
     this.#setDownload(selection, about, position);
-    const value = this.address.get("value") ?? firstName(selection, estimate);
+    const value = this.address.get("value") ?? (estimate.nothing_proved ? undefined : selection.view.first(attribute, estimate));
     const results = await this.#request(selection, estimate, { about, position, value });
     this.#showResults(selection, estimate, value, results);
     this.#showLink(query, of, attribute, method, value, estimate);
@@ -117,9 +124,7 @@ export class QueryPage {
     const labels = labelsOf(query);
     const group = labels.find((label) => label === this.address.get("group")) ?? null;
     const attribute = query.attributes.find((each) => each.name === this.address.get("attribute")) ?? query.attributes[0];
-    const areNumbers = attribute.numbers !== null;
-    const areStrings = attribute.strings !== null;
-    const isList = !areNumbers && !areStrings; // the values are listed in the query file
+    const view = kindOf(attribute);
     const search = folded(this.address.get("find") ?? "");
     return {
       query,
@@ -127,13 +132,11 @@ export class QueryPage {
       of: { kind, size, step, group },
       labels,
       attribute,
-      areNumbers,
-      areStrings,
-      isList,
-      method: areNumbers ? SMOOTH : this.#method(query),
+      view,
+      method: view.method ?? this.#method(query),
       at: this.address.get("at"), // the end of the window at which the page is paused
       search,
-      top: this.address.has("all") || search || !isList ? ALL : FIRST_ROWS,
+      top: this.address.has("all") || search || !view.isList ? ALL : FIRST_ROWS,
     };
   }
 
@@ -153,7 +156,7 @@ export class QueryPage {
 
   /** Requests all that the page shows beside the estimate. Comparison, pairs and groups show their answers themselves. */
   async #request(selection, estimate, { about, position, value }) {
-    const { query, path, of, attribute, areStrings, at } = selection;
+    const { query, path, of, view, attribute, at } = selection;
     const { kind, size, step, group } = of;
     const second = this.address.get("with");
     const span = this.range.parameters(estimate.window.end, of.step || query.pane, at);
@@ -163,9 +166,9 @@ export class QueryPage {
       this.#histories(selection, estimate, { ...about, ...span }, [value, second]),
       this.#rates(query, path, { group, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
-      areStrings ? this.#askFor(query, path, { ...about, ...position }) : null,
+      view.isOpen ? this.#askFor(query, path, { ...about, ...position }) : null,
       this.#absent(selection, estimate, { ...about, ...position }),
-      areStrings ? null : this.#compare(selection, estimate, finals),
+      view.isOpen ? null : this.#compare(selection, estimate, finals),
       this.#showPairs(query, path, attribute, { ...of, ...position }),
       this.#showGroups(query, path, attribute, { kind, size, step, ...position }, group),
     ]);
@@ -173,14 +176,14 @@ export class QueryPage {
   }
 
   /** Requests the value that a search does not find in the table. */
-  #absent({ query, path, of, search, isList }, estimate, about) {
-    if (!search || !isList || estimate.values.some((each) => folded(each.value).includes(search))) return [];
+  #absent({ query, path, of, search, view }, estimate, about) {
+    if (!search || !view.isList || estimate.values.some((each) => folded(each.value).includes(search))) return [];
     const ask = (value) => this.answers.get([subject(query.name, of, !about.provisional)], `${path}/estimate`, { ...about, value });
     return absentValue(this.address.get("find"), { ask, query, choose: (changes) => this.choose(changes) });
   }
 
   /** Requests the histories of the value that the page shows, and of a second one if the user names it. */
-  #histories({ query, path, of, isList }, estimate, about, [value, second]) {
+  #histories({ query, path, of, view }, estimate, about, [value, second]) {
     if (value === undefined) return [null, null];
     const pointsOf = (name, listed) => {
       const answer = this.answers.get([subject(query.name, of, true)], `${path}/history`, { ...about, value: name, listed });
@@ -188,7 +191,7 @@ export class QueryPage {
     };
 
     // The first value is shown because it leads, so its interval has the level of the list. A named one keeps 95%.
-    const length = isList && !this.address.has("value") ? estimate.values.length || null : null;
+    const length = view.isList && !this.address.has("value") ? estimate.values.length || null : null;
     return Promise.all([pointsOf(value, length), second === null ? null : pointsOf(second, null)]);
   }
 
@@ -206,16 +209,16 @@ export class QueryPage {
 
   /** Shows the estimate of a window, and what else was requested. */
   #showResults(selection, estimate, value, { second, points, others, windows, alerts, asked, absent }) {
-    const { query, of, attribute, areNumbers, areStrings, isList, at, search } = selection;
+    const { query, of, attribute, view, at, search } = selection;
     this.alerts.show(at ? alerts.filter((each) => each.window.end <= at) : alerts);
 
-    const isSearch = search && isList;
+    const isSearch = search && view.isList;
     const matches = isSearch ? estimate.values.filter((each) => folded(each.value).includes(search)) : estimate.values;
-    const values = isList && this.address.has("value") ? withNamed(matches, value, points, estimate.window.end) : matches;
-    this.#showEstimate(query, { ...estimate, values }, value, windows, areNumbers, areStrings);
+    const values = view.isList && this.address.has("value") ? withNamed(matches, value, points, estimate.window.end) : matches;
+    this.#showEstimate(query, { ...estimate, values }, value, windows, view);
     this.numbers.show(estimate, attribute, value);
     this.strings.show(estimate, attribute, value, asked);
-    $("values").replaceChildren(...valueNames(selection, estimate).map((name) => element("option", { value: name })));
+    $("values").replaceChildren(...view.names(estimate).map((name) => element("option", { value: name })));
     $("absent").replaceChildren(...absent);
     this.range.show(estimate.window.end);
     const { level } = estimate;
@@ -325,8 +328,7 @@ export class QueryPage {
     else this.groups.show(answer, attribute, query, group);
   }
 
-  #showEstimate(query, estimate, value, windows, areNumbers, areStrings) {
-    const isList = !areNumbers && !areStrings;
+  #showEstimate(query, estimate, value, windows, view) {
     const { start, end } = estimate.window;
     const name = estimate.final ? "Window" : "Provisional window";
     const cause = reason(estimate.quality.flags);
@@ -338,10 +340,10 @@ export class QueryPage {
     $("board").classList.toggle("plain", !estimate.error);
     $("tiles").replaceChildren(...tiles(estimate, windows));
     $("flags").replaceChildren(...flags(estimate).map((each) => element("li", { class: forged(each) ? "forged" : null }, flag(each))));
-    for (const box of [$("methods").closest("fieldset"), $("find")]) box.hidden = !isList;
-    $("comparison").hidden = areStrings;
-    $("ranking-title").textContent = areNumbers ? "Distribution" : areStrings ? "Names found" : "Estimates";
-    if (isList) {
+    for (const box of [$("methods").closest("fieldset"), $("find")]) box.hidden = !view.isList;
+    $("comparison").hidden = Boolean(view.isOpen);
+    $("ranking-title").textContent = view.title;
+    if (view.isList) {
       const tags = estimate.group === null ? this.alerts.recent(estimate.attribute, end) : new Map(); // alerts are about the total
       this.ranking.show(estimate, value, tags, proof(query));
     }
@@ -357,7 +359,7 @@ export class QueryPage {
     const scroll = $("ranking").closest(".scroll");
     scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
     const isUntold = estimate.nothing_proved && estimate.values.some(({ weak }) => weak);
-    scroll.hidden = $("ranking-foot").hidden = cause !== null || !isList || isUntold;
+    scroll.hidden = $("ranking-foot").hidden = cause !== null || !view.isList || isUntold;
     more.hidden = estimate.published <= FIRST_ROWS || this.address.has("find");
     more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   }
