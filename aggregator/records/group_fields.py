@@ -36,14 +36,11 @@ WEIGHTED: Schema = {
 _KEY_PART = re.compile(rf"g:{NAME.pattern}=({NAME.pattern}|{re.escape(NO_GROUP)})")
 
 
-def group_field(groups: Groups, number: int | None) -> dict[str, str] | None:
-    """Return a group as a record names it. None is the total."""
-    return None if number is None else {groups.name: groups.label(number)}
-
-
 def group_member(query: Query, number: int | None) -> dict[str, Any]:
-    """Return the member `group` of a record, or nothing if the query has no groups."""
-    return {"group": group_field(query.groups, number)} if query.groups else {}
+    """Return the member `group` of a record, or nothing if the query has no groups. The group of a total is null."""
+    if not query.groups:
+        return {}
+    return {"group": None if number is None else {query.groups.name: query.groups.label(number)}}
 
 
 def add_missing_total(record: dict[str, Any], query: Query, number: int | None) -> None:

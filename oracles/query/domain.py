@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from oracles.errors import ReportError
+from oracles.mechanisms import ORACLES
 from oracles.numbers import Scale
 from oracles.query.settings import Rule, shown
 from oracles.query.strings import Discovery
@@ -37,6 +38,10 @@ class Domain:
 
     kind: ClassVar[str] = VALUES
     """The kind of the answers."""
+    oracles: ClassVar[tuple[str, ...]] = tuple(ORACLES)
+    """Oracles of the answers, by their names in a query file."""
+    wrong_oracle: ClassVar[str] = '"{}" is for numbers; use domain = {{ low = ..., high = ... }}, or another oracle'
+    """The message about another oracle. The braces stand for its name."""
     no_sets: ClassVar[str] = ""
     """Why the answers have no sets, or nothing."""
     no_ranges: ClassVar[str] = "must be absent: ranges are for numbers, and sets for values"
@@ -57,6 +62,11 @@ class Domain:
     """Domains of the two values of a pair, or None if an answer is a single value."""
     discovery: Discovery | None = None
     """Coding of unknown strings, or None if the values are listed. The size is then the number of cells."""
+
+    @property
+    def only_oracle(self) -> str | None:
+        """The oracle of the answers if there is nothing to choose."""
+        return self.oracles[0] if len(self.oracles) == 1 else None
 
     @property
     def in_file(self) -> Any:

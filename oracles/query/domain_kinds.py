@@ -5,16 +5,19 @@ from functools import cached_property
 from typing import Any
 
 from oracles.errors import ReportError
+from oracles.mechanisms import NUMBER_ORACLES
 from oracles.numbers import Scale
 from oracles.query.domain import NAMES, NUMBERS, Domain, pair_text
 from oracles.query.settings import Rule, shown
-from oracles.query.strings import Discovery
+from oracles.query.strings import ORACLES_OF_CELLS, Discovery
 
 
 class NumberDomain(Domain):
     """Numbers in the bins of a scale. A number beyond an end counts in the bin at that end."""
 
     kind = NUMBERS
+    oracles = tuple(NUMBER_ORACLES)
+    wrong_oracle = f'must be "{oracles[0]}" or "auto" for numbers, got {{!r}}'
     no_sets = "must be absent: sets are for values, and ranges for numbers"
     no_ranges = ""
     can_pair = False
@@ -65,6 +68,8 @@ class NameDomain(Domain):
     """Unknown strings, of which cells are counted."""
 
     kind = NAMES
+    oracles = ORACLES_OF_CELLS
+    wrong_oracle = f'must be one of {", ".join(ORACLES_OF_CELLS)} or "auto" for unknown strings, got {{!r}}'
     no_sets = "must be absent: sets are for values that the file lists"
     comparisons = 0
     discovery: Discovery

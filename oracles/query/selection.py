@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 from oracles.discover import Slots, Strings
 from oracles.errors import ParameterError
 from oracles.mechanisms import (
+    ALL_ORACLES,
     EACH,
     NEWEST,
     TABLE,
@@ -24,11 +25,12 @@ from oracles.multi.attributes import Multi
 from oracles.query.domain import Domain
 from oracles.query.draft import Draft
 from oracles.query.lifetime import Make, times
-from oracles.query.oracle_names import AUTO, CHOICES, name_for, only_name
 from oracles.query.settings import Place, Rule, choice, number, table, whole
 from oracles.query.strings import ORACLES_OF_CELLS, Discovery
 
-_ORACLE = choice(*CHOICES)
+AUTO = "auto"
+"""The name in a file for the oracle that fits best."""
+_ORACLE = choice(*ALL_ORACLES, AUTO)
 _POINTS = whole(f"a whole number from 1 to {MOST}", 1, MOST)
 _TEXT = Rule("the name of an oracle", lambda value: isinstance(value, str))
 _EACH = Rule(
@@ -99,7 +101,11 @@ def open_keys(draft: Draft) -> frozenset[str]:
 
 def _one_maker(draft: Draft) -> Make:
     """Return the function that makes the oracle of the one answer."""
-    name = name_for(draft["domain"], draft.read("oracle", _ORACLE, AUTO), draft.at("oracle"))
+    domain = draft["domain"]
+    name = draft.read("oracle", _ORACLE, AUTO)
+    if name not in (*domain.oracles, AUTO):
+        raise draft.error("oracle", domain.wrong_oracle.format(name))
+    name = domain.only_oracle or name
     epsilon = draft["epsilon"]
     budget = draft["budget"]
     is_each = draft["noise"] == EACH or (draft["noise"] is None and draft.edition == 1)
@@ -149,7 +155,7 @@ def _several_maker(draft: Draft) -> Make:
     # A definition in a topic names the oracle that "adaptive" chose when it was written.
     names = draft.read("oracle", _EACH if draft.folder is None else _TEXT, ADAPTIVE)
     domains = list(draft["attributes"].values())
-    if any(map(only_name, domains)):
+    if any(domain.only_oracle for domain in domains):
         names = _names_for(domains, names, draft)
     return partial(
         multi,
@@ -177,7 +183,7 @@ def _names_for(domains: list[Domain], names: str | list[str], draft: Draft) -> l
     names = [names] * len(domains) if isinstance(names, str) else names
     if len(names) != len(domains):
         raise draft.error("oracle", f"must name one oracle, or one for each of {len(domains)} attributes")
-    return [only_name(domain) or name for domain, name in zip(domains, names, strict=True)]
+    return [domain.only_oracle or name for domain, name in zip(domains, names, strict=True)]
 
 
 def _check_table(draft: Draft, encoders: Sequence[Oracle]) -> None:
