@@ -151,6 +151,16 @@ def delays(
     return result
 
 
+def alert_count(query: Query, course: Course, value: int, runs: int = RUNS) -> float:
+    """Return the mean number of surges of a change. Each of several scales may find it."""
+    count = 0
+    for run in range(runs):
+        estimates = sampled(query, REST + 2 * TRIAL, course, value, np.random.default_rng((7, run)))
+        hits = [alert for number, alert in follow(query, estimates) if number >= REST and alert.value == str(value)]
+        count += sum(alert.kind == "surge" for alert in hits)
+    return count / runs
+
+
 def false_alerts(query: Query, days: float, seed: int = 1) -> dict[str, int]:
     """Return the number of surges and fades of a population at rest."""
     estimates = sampled(query, int(days * DAY / MINUTE), lambda _: 0.0, 0, np.random.default_rng(seed))
@@ -207,6 +217,9 @@ def main() -> None:
         hits = delays(life, rise(percent / 100), 100, clients=20_000)
         print_delays(f"answers for life: rise by {percent}% within an hour", hits)
 
+    for height in (5, 10, 20, 40):
+        mean = alert_count(fresh, rise(height * sigma), 100)
+        show(f"surges of a rise of {height} sigma within an hour: {mean:.2f} in the mean")
     print(f"{options.days:g} days at rest: {false_alerts(fresh, options.days)}")
     for size in (4, 256, 1_000):
         cpu, state, store = cost(size)

@@ -69,6 +69,27 @@ def test_a_steep_rise_is_found_within_the_hour_wherever_in_a_block_it_begins(mon
     assert max(hits) <= 24
 
 
+def step(gap):
+    """Return a course with two jumps of 4 sigma, so many windows apart."""
+    return lambda number: 4 * SIGMA * (1 + (number >= gap))
+
+
+@pytest.mark.parametrize("height", [20, 40])
+def test_a_slow_change_brings_few_alerts(height):
+    """Each scale would say again what an earlier one has said: a rise of 20 sigma brought 2.8 surges in the mean."""
+    assert slow_change.alert_count(FRESH, rise(height * SIGMA), 100, runs=3) <= 2.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("height", [5, 10, 20, 40, 80])
+def test_a_slow_change_brings_at_most_two_alerts_in_the_mean(height):
+    assert slow_change.alert_count(FRESH, rise(height * SIGMA), 100) <= 2.0
+
+
+def test_a_second_jump_is_another_change():
+    assert slow_change.alert_count(FRESH, step(60), 100, runs=3) == 2.0
+
+
 def test_a_fade_is_found_like_a_surge():
     hits = delays(FRESH, jump(-4 * SIGMA), 2, runs=3, kind="fade")
     assert len(hits) == 3

@@ -36,6 +36,10 @@ class ChangedValues:
         """Whether the share of a value is again what it was before an alert."""
         return bool(abs(self.shares[value] - before) <= BACK * self.error[value])
 
+    def stands_still(self, value: int) -> bool:
+        """Whether the share of a value is what it was in the stretch before, within its error."""
+        return self.is_back(value, float(self.shares_before[value]))
+
 
 def changes(before: Estimate, now: Estimate, error: float, *, panel: bool) -> ChangedValues:
     """Return the positions of the values whose share has changed.

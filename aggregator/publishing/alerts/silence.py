@@ -1,7 +1,8 @@
 """Silence after an alert: a change that lasts brings one alert, not one in each window.
 
-A value is silent in one direction after an alert. The silence ends at each scale on its own: when its newest block is
-back at the value before the alert, or when all blocks before it lie behind the alert.
+A value is silent in one direction after an alert. The silence ends at each scale on its own, in two cases. The newest
+block began after the alert and is back at the value before it. Or all blocks before the newest one lie behind the
+alert, and the newest one does not differ from them: a slow change goes on after its alert.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,9 @@ class ProvedChanges(Protocol):
     def is_back(self, value: Value, before: float) -> bool:
         """Whether the newest stretch is back at `before`, within its error."""
 
+    def stands_still(self, value: Value) -> bool:
+        """Whether the newest stretch differs from the one before by no more than its error."""
+
 
 @dataclass(frozen=True, eq=False)
 class Look:
@@ -57,11 +61,12 @@ def after_silence(
     for look in looks:
         # A silence that ends with this comparison hides none of its changes, so silences end first.
         scale = look.stretches.scale
+        proved = _proved(look.changes)
         for change, silence in silent.items():
-            if silence.scales & scale and _ends(silence, look):
+            if silence.scales & scale and _ends(silence, look, is_proved=change in proved):
                 silent[change] = replace(silence, scales=silence.scales & ~scale)
 
-        for change in _proved(look.changes):
+        for change in proved:
             earlier = silent.get(change)
             is_silent = earlier is not None and bool(earlier.scales & scale)
             if change not in hits and not is_silent:
@@ -75,10 +80,17 @@ def after_silence(
     return tuple(silence for _, silence in sorted(silent.items()) if silence.scales), hits
 
 
-def _ends(silence: Silence, look: Look) -> bool:
-    """Whether a silence ends at the scale of a comparison."""
-    is_back = silence.before is not None and look.changes.is_back(silence.value, silence.before)
-    return is_back or look.stretches.earlier[0] >= silence.end
+def _ends(silence: Silence, look: Look, *, is_proved: bool) -> bool:
+    """Whether a silence ends at the scale of a comparison, which may prove the same change again."""
+    changes = look.changes
+    stretches = look.stretches
+    began_after = stretches.newest[0] >= silence.end
+    if began_after and silence.before is not None and changes.is_back(silence.value, silence.before):
+        return True
+
+    # By chance a comparison inside a slow change proves nothing. So it must show that the value stands still.
+    is_behind = stretches.earlier[0] >= silence.end
+    return is_behind and not is_proved and changes.stands_still(silence.value)
 
 
 def _proved(changes: ProvedChanges) -> list[Change]:

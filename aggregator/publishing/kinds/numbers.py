@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+from aggregator.publishing.alerts.change_proof import BACK
 from aggregator.publishing.alerts.comparisons import StretchPair
 from aggregator.publishing.alerts.state import State, dump, load
 from aggregator.publishing.alerts.step import Final, ShownValue
@@ -167,6 +168,11 @@ class ChangedNumbers:
             return False
         _, low, high = self.measures[value].interval(self.changes.now)
         return low <= before <= high
+
+    def stands_still(self, value: str) -> bool:
+        """Whether a quantile or range is what it was in the stretch before, within its error."""
+        # A measure that nothing is known of, or that the query has no more, cannot go on.
+        return abs(self._rises.get(value, 0.0)) <= BACK
 
 
 @dataclass(frozen=True, eq=False)
