@@ -107,7 +107,9 @@ def check_compose(verb, rest):
     service, *arguments = rest
     if verb == "run":
         assert COMPOSE[service]["entrypoint"] == ["hubbub"]
-        arguments = ["hubbub", *arguments]
+        # Words of its own would replace those of the service, and with them its number of partitions.
+        assert not arguments
+        arguments = ["hubbub", *COMPOSE[service]["command"]]
     environment = {name: text for name, text in COMPOSE[service]["environment"].items() if not name.endswith("_FILE")}
     if service == "kafka":
         assert arguments[0] in {"date", "df"} or arguments[0].removeprefix("/opt/kafka/bin/") in OF_KAFKA
