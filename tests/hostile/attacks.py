@@ -50,9 +50,10 @@ SOURCES = {
     "1 address": ["127.0.1.1"],
     "17 addresses": [f"127.0.1.{number}" for number in range(1, 18)],
     "100 networks": [f"127.1.{number}.1" for number in range(100)],
+    "an IPv6 /48": [f"2001:db8:1:{number:x}::1" for number in range(1_000)],
     "the honest networks": [f"127.2.{number}.1" for number in range(10)],
 }
-"""The addresses of attackers. Only IPv4 is here. tests/unit/test_fair_shares.py has the networks of IPv6."""
+"""The addresses of attackers. Those of IPv6 need the network namespace of `campaign`."""
 HONEST = [f"127.2.{number}.1" for number in range(10)]
 """The addresses of honest clients, each in a network of its own."""
 PATHS = {"gateway": "/v1/queries", "gateway with TLS": "/v1/queries", "board": "/api/v1/queries", "worker": "/healthz"}
@@ -75,8 +76,12 @@ class Attack:
 
     @property
     def is_claimed(self):
-        """Whether SECURITY.md claims that honest clients are served. In their own networks progress alone decides."""
-        return self.source != "the honest networks"
+        """Whether SECURITY.md claims that honest clients are served. In their own networks progress alone decides.
+
+        There are 64 handshakes, so of more networks one does not have its own place.
+        """
+        is_beyond = self.thing == "handshake after its hello" and self.source == "100 networks"
+        return self.source != "the honest networks" and not is_beyond
 
     def pace_of(self, index):
         paces = list(PACES.values())
@@ -100,7 +105,8 @@ async def hold(attack, number, index, count, on_start):
         writer = None
         try:
             address = (sources[index % len(sources)], 0)
-            reader, writer = await asyncio.open_connection("127.0.0.1", number, local_addr=address, limit=1)
+            host = "::1" if ":" in address[0] else "127.0.0.1"
+            reader, writer = await asyncio.open_connection(host, number, local_addr=address, limit=1)
             writer.write(start)
             on_start()
             while pace != NEW and not reader.at_eof() and not writer.is_closing():

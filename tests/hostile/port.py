@@ -10,18 +10,21 @@ import sys
 import trustme
 
 from hubbub.http.port_shares import PortShares
+from tests.hostile.namespace import is_in_namespace
 from tests.unit.test_ports_hostile import PORTS, gateway
 
 
-def with_tls(shares):
+def with_tls(shares, host):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    return gateway(shares, context)
+    return gateway(shares, context, host)
 
 
 async def serve(name, places):
     port = {**PORTS, "gateway with TLS": with_tls}[name]
-    async with port(PortShares(places)) as (_, number):
+    # A namespace has the loopback device alone, so there a port may listen on all addresses of both families.
+    host = "" if is_in_namespace() else "127.0.0.1"
+    async with port(PortShares(places), host=host) as (_, number):
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

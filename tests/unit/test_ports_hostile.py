@@ -33,7 +33,7 @@ async def nothing(*_):
     """Do nothing, as if Kafka had acknowledged everything."""
 
 
-def board(shares=None):
+def board(shares=None, host="127.0.0.1"):
     store = Store(86_400, 1 << 26, time.time)
     for key, value in corpus.definition_writes()[:2]:
         store.define(key, value)
@@ -44,10 +44,10 @@ def board(shares=None):
     metrics = BoardMetrics(store)
     handlers = health_handlers(following, metrics, None, "127.0.0.1")
     app = application(store, Events(), following, metrics, None, "127.0.0.1", handlers)
-    return server.serving(app, "127.0.0.1", 0, shares=shares, drain=1.0, cancel=True)
+    return server.serving(app, host, 0, shares=shares, drain=1.0, cancel=True)
 
 
-def gateway(shares=None, context=None):
+def gateway(shares=None, context=None, host="127.0.0.1"):
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=frozenset({"https://a.example"}))
     definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
@@ -55,12 +55,12 @@ def gateway(shares=None, context=None):
     shares = shares or PortShares()
     running = Gateway(rules, definitions, None, kafka, intake, shares)
     settings = {"shares": shares, "drain": 1.0, "context": context, "direct": running.direct}
-    return server.serving(running.application(), "127.0.0.1", 0, **settings)
+    return server.serving(running.application(), host, 0, **settings)
 
 
-def worker(shares=None):
+def worker(shares=None, host="127.0.0.1"):
     handlers = health(make_aiohttp_handler(CollectorRegistry()), lambda: None)
-    return serving_alone(handlers, "127.0.0.1", 0, shares=shares)
+    return serving_alone(handlers, host, 0, shares=shares)
 
 
 PORTS = {
