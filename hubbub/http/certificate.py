@@ -90,15 +90,16 @@ def _element(data: bytes) -> tuple[int, bytes, bytes]:
 
 
 class CertificateEnd(Collector):
-    """The metric that says when the certificate in use ends."""
+    """The metric that says when the certificate in use ends. Without TLS it has no series."""
 
-    def __init__(self, certificate: FileWatch[Tls]) -> None:
+    def __init__(self, certificate: FileWatch[Tls] | None) -> None:
         self._certificate = certificate
 
     def collect(self) -> Iterator[Metric]:
         text = "Unix time at which the certificate in use ends"
         gauge = GaugeMetricFamily("hubbub_gateway_certificate_expiry_timestamp_seconds", text)
-        gauge.add_metric([], self._certificate.value.end)
+        if self._certificate is not None:
+            gauge.add_metric([], self._certificate.value.end)
         yield gauge
 
 

@@ -183,8 +183,8 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
         gateway = Gateway(rules, definitions, tokens, appender, intake, shares)
 
         works = [follower.run(), watch(files)]
+        gateway.metrics.registry.register(CertificateEnd(certificate))
         if certificate is not None:
-            gateway.metrics.registry.register(CertificateEnd(certificate))
             works.append(warn_daily(certificate, options.tls_cert))
         for work in works:
             stack.push_async_callback(_cancel, asyncio.create_task(work))

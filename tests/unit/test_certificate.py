@@ -36,6 +36,11 @@ def test_the_end_is_that_of_the_certificate_of_the_port(tmp_path, end):
     assert [sample.value for sample in metric.samples] == [end.timestamp()]
 
 
+def test_without_tls_the_metric_has_no_series():
+    [metric] = CertificateEnd(None).collect()
+    assert metric.samples == []
+
+
 def test_the_end_follows_the_file(tmp_path):
     first_end = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
     watch = tls(*pair(tmp_path, first_end))
