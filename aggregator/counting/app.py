@@ -1,18 +1,15 @@
-"""The counting app: it reads the partitions of `reports` that this worker owns, through Faust, into tallies."""
+"""The counting app: it reads the partitions of `reports` that this worker owns, through the group, into tallies."""
 
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from faust.types import TP
-
-from aggregator.counting import faust_patches
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
-from aggregator.counting.faust_app import App, ChangelogTable
+from aggregator.counting.group import Group, RunEvent
 from aggregator.counting.partition import SourcePartition
 from aggregator.counting.recovery import ChangelogRecords, Recovery, retry
 from aggregator.errors import Guarantee
@@ -29,7 +26,7 @@ from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
 from hubbub.kafka.offsets import OffsetGap, OffsetLookup
 from hubbub.kafka.outbox import Ack, Outbox
-from hubbub.kafka.settings import REPORTS, Kafka
+from hubbub.kafka.settings import CHANGELOG, REPORTS, Kafka
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ class CountingApp:
     """The source partitions that this worker owns, from each recovery to the next rebalance."""
 
     kafka: Kafka
-    app: App
+    group: Group
     partitions: int
     follower: Follower
     gate: UpgradeGate
@@ -60,8 +57,8 @@ class CountingApp:
     on_close: Callable[[], None]
     """A function that is called when a pane has closed."""
     sources: dict[int, SourcePartition] = field(default_factory=dict)
-    events: dict[int, Any] = field(default_factory=dict)
-    """The newest unacknowledged Faust event of each partition."""
+    events: dict[int, RunEvent] = field(default_factory=dict)
+    """The newest unacknowledged event of each partition."""
     arrivals: dict[int, float] = field(default_factory=dict)
     """The monotonic time of the newest records of each partition."""
     generation: int = -1
@@ -72,34 +69,34 @@ class CountingApp:
     _seeking: Any = None
 
     def __post_init__(self) -> None:
-        app = self.app
         self.topic = self.kafka.topic(REPORTS)
-        reports = app.topic(self.topic, key_serializer="raw", value_serializer="raw", partitions=self.partitions)
-        self.table = ChangelogTable(app, self.kafka, self.partitions, self.outbox, self._on_recovery)
         self._recovery = Recovery(self.kafka)
         self._assigned_at = outside.monotonic()
-        app.on_partitions_assigned.connect(self._note_assignment)
-        app.resume_offsets = self._resume_offsets
         self.follower.on_change.append(self._define)
-        app.agent(reports, name="count")(self._count)
+        self.group.join(self)
 
     @property
     def current(self) -> bool:
         """Whether the sources belong to the present generation of the group, so that they may be written."""
-        return self.generation == self.app.consumer_generation_id and not self.app.rebalancing
+        return self.generation == self.group.generation and not self.group.rebalancing
 
     async def write(self, source: SourcePartition, writes: Sequence[Write]) -> list[Ack]:
-        """Append to the changelog, and return the acknowledgements. Stop if a rebalance revokes the partition."""
+        """Append to the changelog in order, and return the acknowledgements.
+
+        If a rebalance revokes the partition during a wait, leave out the remaining writes.
+        """
         partition = source.partition
-        return await self.table.write(partition, writes, lambda: self.sources.get(partition) is source)
+        return await self.outbox.write(
+            CHANGELOG,
+            partition,
+            writes,
+            is_current=lambda: self.sources.get(partition) is source,
+            on_written=functools.partial(self.group.note_written, partition),
+        )
 
     def highwater(self, partition: int) -> int | None:
         """Return the end of a partition at the last fetch, or None if it is unknown."""
-        try:
-            end: int | None = self.app.consumer.highwater(TP(self.topic, partition))
-        except AssertionError:  # aiokafka raises it if a rebalance has just revoked the partition
-            return None
-        return end
+        return self.group.highwater(partition)
 
     def positions(self) -> dict[int, int]:
         """Return the acknowledged next offset of each owned partition."""
@@ -112,10 +109,10 @@ class CountingApp:
 
     def count_steps(self) -> int:
         """Return a number that grows while a rebalance or a recovery makes progress."""
-        generation: int = self.app.consumer_generation_id
-        return generation + self._recovery.records_read + self.gate.looks
+        return self.group.generation + self._recovery.records_read + self.gate.looks
 
-    async def _note_assignment(self, *_: Any, **__: Any) -> None:
+    def note_assignment(self) -> None:
+        """Note when the group has assigned partitions, to measure the recovery."""
         self._assigned_at = outside.monotonic()
 
     def _define(self, catalog: Definitions) -> None:
@@ -123,9 +120,10 @@ class CountingApp:
         for source in self.sources.values():
             source.gate = replace(source.gate, definitions=catalog.versions, over=catalog.forgotten)
 
-    async def _on_recovery(self) -> None:
+    async def recover(self) -> None:
+        """Recover the assigned partitions. A fault ends the worker."""
         try:
-            await self.gate.wait_for_older_workers(functools.partial(self._is_present, self.app.consumer_generation_id))
+            await self.gate.wait_for_older_workers(functools.partial(self._is_present, self.group.generation))
             await self.follower.reread()
             await check_settings(self.kafka, self.max_frame, self.sizes)
             await self._recover()
@@ -137,13 +135,13 @@ class CountingApp:
 
         After another rebalance Faust starts a new recovery, and does not stop this one.
         """
-        generation = self.app.consumer_generation_id
+        generation = self.group.generation
 
         is_current = functools.partial(self._is_present, generation)
 
         # The changelog can hold counts of topics that were deleted, so their ids are looked up first.
         topic_ids = await retry(lambda: identify(self.kafka, self.broker, self.partitions), is_current)
-        partitions = {tp.partition for tp in self.app.assignor.assigned_actives() if tp.topic == self.topic}
+        partitions = self.group.assigned_partitions()
         old_sources = {
             p: source for p, source in self.sources.items() if p in partitions and self._can_keep(source, generation)
         }
@@ -154,10 +152,10 @@ class CountingApp:
         self._rebuild(partitions, old_sources, records, topic_ids)
         # The ends of Tansu are those of the last batch's first record, so the check would fail there for no reason.
         if self.kafka.dialect.ends_are_exact:
-            await retry(lambda: check_ends(self.broker, self.topic, self._resume_offsets), is_current)
+            await retry(lambda: check_ends(self.broker, self.topic, self.resume_offsets), is_current)
 
     def _is_present(self, generation: int) -> bool:
-        return bool(generation == self.app.consumer_generation_id) and not self.stopping
+        return generation == self.group.generation and not self.stopping
 
     def _can_keep(self, source: SourcePartition, generation: int) -> bool:
         """Whether no other worker can have counted the partition since, and no plan of it is open."""
@@ -192,7 +190,7 @@ class CountingApp:
             check_ids(topic_ids, source.topic_ids, self.kafka)
             source.topic_ids = topic_ids
 
-        self.generation = self.app.consumer_generation_id
+        self.generation = self.group.generation
         self.metrics.recovery.observe(outside.monotonic() - self._assigned_at)
         offsets = {partition: source.next_offset for partition, source in self.sources.items()}
         log.info("recovered", extra={"generation": self.generation, "offsets": offsets, "kept": sorted(old_sources)})
@@ -203,12 +201,13 @@ class CountingApp:
         closes = ((partition, source.next_close) for partition, source in self.sources.items())
         return {partition: close for partition, close in closes if close is not None and close < 1000 * time_s}
 
-    def _resume_offsets(self) -> Mapping[Any, int]:
-        sources = self.sources.items()
-        return {TP(self.topic, partition): source.next_offset for partition, source in sources}
+    def resume_offsets(self) -> Mapping[int, int]:
+        """Return the offset to read from, by partition."""
+        return {partition: source.next_offset for partition, source in self.sources.items()}
 
-    async def _count(self, stream: Any) -> None:
-        async for event in stream.noack().events():
+    async def count(self, events: AsyncIterator[RunEvent]) -> None:
+        """Count the runs that arrive, until the worker ends."""
+        async for event in events:
             run = event.value
             partition = event.message.partition
             try:
@@ -237,7 +236,7 @@ class CountingApp:
                 run.records = ()  # frees the bytes, because the event stays in memory until it is acknowledged
 
     def _newest_fetch_time(self) -> int:
-        return faust_patches.newest(self.topic) if self.kafka.dialect.log_has_time else 0
+        return self.group.newest_time() if self.kafka.dialect.log_has_time else 0
 
     def _newest_time(self, run: Any) -> int:
         """Return the log time of the newest record in ms. Without log times it is the present."""
@@ -245,7 +244,7 @@ class CountingApp:
             return outside.wall_ms()
         return int(run.newest)
 
-    def _take(self, source: SourcePartition, run: Any, event: Any) -> None:
+    def _take(self, source: SourcePartition, run: Any, event: RunEvent) -> None:
         """Count a run. The method is synchronous, so that nothing else changes the state meanwhile."""
         partition = source.partition
         offset = source.first_without_time(run.records)
@@ -294,8 +293,7 @@ class CountingApp:
 
         if clock_time - self._seek_times.get(partition, 0.0) > SEEK_AGAIN:
             self._seek_times[partition] = clock_time
-            offsets = {TP(self.topic, partition): start}
-            self._seeking = asyncio.ensure_future(self.app.consumer.seek_wait(offsets))
+            self._seeking = asyncio.ensure_future(self.group.seek(partition, start))
         return False
 
     def _skip_lost(self, source: SourcePartition, beginning: int) -> None:

@@ -1,22 +1,18 @@
-"""The Faust app with the settings that guarantees and speed need, and its table."""
+"""The Faust app with the settings that guarantees and speed need."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import faust
 from faust.auth import OAuthCredentials
-from faust.types import TP
 
 from aggregator.counting import faust_patches
-from aggregator.tallies.keys import Write
 from hubbub.definitions.formats import release
 from hubbub.kafka.group import CLIENT
 from hubbub.kafka.oauth import token_provider
-from hubbub.kafka.outbox import Ack, Outbox
 from hubbub.kafka.patches import answer_reader, group_member
-from hubbub.kafka.settings import CHANGELOG, LARGEST, OAUTH, REPORTS, TALLIES, WORKER, Kafka
+from hubbub.kafka.settings import LARGEST, OAUTH, REPORTS, WORKER, Kafka
 
 COMMIT = 0.2
 """Seconds between two commits of offsets."""
@@ -115,27 +111,3 @@ def credentials(kafka: Kafka) -> Any:
             username=kafka.username, password=kafka.password, mechanism=kafka.mechanism, ssl_context=kafka.ssl_context()
         )
     return faust.SSLCredentials(kafka.ssl_context()) if kafka.tls else None
-
-
-class ChangelogTable:
-    """A table without values. It makes Faust assign the changelog and call `on_recovery`.
-
-    The sender of Faust needs 110 microseconds or more for each record, so the outbox writes all
-    records. It also writes the deletions: with two producers a deletion could overtake a write.
-    """
-
-    def __init__(self, app: App, kafka: Kafka, partitions: int, outbox: Outbox, on_recovery: Callable[[], Any]) -> None:
-        self._table: Any = app.Table(TALLIES, partitions=partitions, key_type=bytes, value_type=bytes)
-        if self._table._changelog_topic_name() != kafka.topic(CHANGELOG):  # noqa: SLF001 - topics and recovery use the name
-            raise RuntimeError("Faust uses another name for its changelog: check the version of Faust")
-        self._table.on_recover(on_recovery)
-        self._changelog = kafka.topic(CHANGELOG)
-        self._outbox = outbox
-
-    async def write(self, partition: int, writes: Sequence[Write], is_current: Callable[[], bool]) -> list[Ack]:
-        """Append to the changelog in order, and return the acknowledgements.
-
-        If `is_current` is false after a wait, leave out the remaining writes.
-        """
-        set_offset = partial(self._table.data.set_persisted_offset, TP(self._changelog, partition))
-        return await self._outbox.write(CHANGELOG, partition, writes, is_current=is_current, on_written=set_offset)

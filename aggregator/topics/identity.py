@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from aiokafka.errors import KafkaError
 
@@ -86,10 +85,10 @@ async def check_settings(kafka: Kafka, max_frame: int, sizes: Sizes) -> None:
         log.warning("settings of the topics not checked: %r", error)
 
 
-async def check_ends(broker: OffsetLookup, topic: str, resume_offsets: Callable[[], Mapping[Any, int]]) -> None:
+async def check_ends(broker: OffsetLookup, topic: str, resume_offsets: Callable[[], Mapping[int, int]]) -> None:
     """Raise a Guarantee if a log ends before its counted records: a new log, whose reports workers would skip."""
     for _ in range(10):
-        offsets = {tp.partition: offset for tp, offset in resume_offsets().items()}
+        offsets = resume_offsets()
         ends = await broker.ends(max(offsets, default=-1) + 1)
         shorter = [partition for partition, offset in offsets.items() if offset > ends[partition]]
         if not shorter:

@@ -7,13 +7,13 @@ import signal
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import Any
 
-from aggregator.counting import faust_patches
+from aggregator.counting import faust_group, faust_patches
 from aggregator.counting.app import CountingApp
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import WriteBudget
-from aggregator.counting.faust_app import Instance, build_app
+from aggregator.counting.faust_app import Instance
+from aggregator.counting.group import Group
 from aggregator.counting.partition import SourcePartition
 from aggregator.errors import ClassicGroupsRefused, Fenced
 from aggregator.merging.query_state import QueryState
@@ -85,10 +85,10 @@ class Worker:
         )
 
         instance = options.instance and Instance(options.instance, options.leave, self._end_fenced)
-        self._app = build_app(kafka, partitions, options.max_frame, instance, self._end_refused)
+        self._group: Group = faust_group.build_group(kafka, partitions, options.max_frame, instance, self._end_refused)
         self._counting = CountingApp(
             kafka=kafka,
-            app=self._app,
+            group=self._group,
             partitions=partitions,
             follower=follower,
             gate=gate,
@@ -164,36 +164,31 @@ class Worker:
             loop.add_signal_handler(number, self._ending.stop)
         loop.add_signal_handler(signal.SIGHUP, self._registrar.reload)
         faust_patches.tune()
-        async with self._tasks() as app:
+        async with self._tasks() as group_task:
             code = await self._ending.wait()
             # After a fault memory may be ahead of the log, so only an orderly stop writes a checkpoint.
             if not code:
                 log.info("stopping")
-                await self._stop(app)
+                await self._stop(group_task)
         return code
 
-    async def _stop(self, app: Any) -> None:
+    async def _stop(self, group_task: asyncio.Task[None]) -> None:
         """Write a checkpoint, so that the next owner reads nothing twice, and leave the group."""
         self._counting.stopping = True
         try:
             async with asyncio.timeout(GRACE):
                 await self._checkpoints.stop()
-                await self._app.stop()
-                await app
+                await self._group.stop()
+                await group_task
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the next owner continues from the last checkpoint
             log.warning("did not stop in order: %r", error)
 
     @asynccontextmanager
-    async def _tasks(self) -> AsyncIterator[Any]:
-        async def start() -> None:
-            await self._app.start()
-            await self._app.wait_until_stopped()
-
+    async def _tasks(self) -> AsyncIterator[asyncio.Task[None]]:
         async def watch_crash() -> None:
-            await self._app._crashed.wait()  # noqa: SLF001 - mode offers no other way to wait
-            self._ending.fail(self._app.crash_reason or RuntimeError("Faust has crashed"))
+            self._ending.fail(await self._group.wait_for_crash())
 
-        app = asyncio.create_task(start())
+        group_task = asyncio.create_task(self._group.run())
         works = [
             watch_crash(),
             self._checkpoints.run(),
@@ -207,15 +202,15 @@ class Worker:
             self._beat(),
         ]
         further_tasks = [asyncio.create_task(work) for work in works]
-        for task in (app, *further_tasks):
+        for task in (group_task, *further_tasks):
             task.add_done_callback(self._check_task)
 
         try:
-            yield app
+            yield group_task
         finally:
-            for task in (app, *further_tasks):
+            for task in (group_task, *further_tasks):
                 task.cancel()
-            await asyncio.wait([app, *further_tasks], timeout=2.0)
+            await asyncio.wait([group_task, *further_tasks], timeout=2.0)
 
     def _check_task(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():

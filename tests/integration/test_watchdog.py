@@ -29,7 +29,7 @@ command.verify = never
 """
 NEVER_RECOVERS = """
 async def never(*_): await asyncio.Event().wait()
-app.CountingApp._on_recovery = never
+app.CountingApp.recover = never
 """
 NEVER_BUILDS = "estimator_pool.Estimator._send = lambda *_: time.sleep(600)"
 NEVER_READS = """

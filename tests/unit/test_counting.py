@@ -16,7 +16,5 @@ def test_many_rejects_do_not_wait_for_the_partition_of_another_worker():
     async def events():
         yield Mock(value=Mock(first=0), message=Mock(partition=0))
 
-    stream = Mock()
-    stream.noack().events = events
-    asyncio.run(asyncio.wait_for(CountingApp._count(counting, stream), 30))
+    asyncio.run(asyncio.wait_for(CountingApp.count(counting, events()), 30))
     counting._take.assert_called_once()
