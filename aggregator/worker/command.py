@@ -135,28 +135,32 @@ async def _run(kafka: Kafka, file: File, options: argparse.Namespace) -> int:
         # The watchdog comes before Kafka, since every later step may wait for a broker without end.
         watchdog = stack.enter_context(Watchdog(kafka))
         options.sizes = sizes(file.queries.values())
-        kafka = await with_remaining(kafka, lambda kafka: _require_definitions(kafka, options), _warn_of_missing)
-        follower = await with_remaining(
-            kafka, lambda kafka: stack.enter_async_context(Follower(kafka)), _warn_of_missing
-        )
-        # Topics of an older release may lack some of this one, until `hubbub topics` raises the version.
-        gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
-        await gate.wait()
-        partitions = await with_remaining(
-            kafka, lambda kafka: verify(kafka, options.max_frame, options.sizes), _warn_of_missing
-        )
-
-        outbox = await stack.enter_async_context(Outbox(kafka))
-        broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
-        # One worker may be left with all partitions.
-        limit = StateLimit(partitions, options.max_state)
-        registrar = Registrar(options.queries, follower, limit.require)
-        await registrar.register(file, options.retire)
-        worker = Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
-
+        worker = await build_worker(stack, kafka, file, options, watchdog)
         worker.metrics.registry.register(PortMetrics("worker", shares))
         port.answers = PortAnswers(worker.metrics.registry, worker.missing, lambda: worker.remark)
         return await worker.run()
+
+
+async def build_worker(
+    stack: AsyncExitStack, kafka: Kafka, file: File, options: argparse.Namespace, watchdog: Watchdog
+) -> Worker:
+    """Connect to Kafka, register the definitions, and return the worker. `stack` ends its connections."""
+    kafka = await with_remaining(kafka, lambda kafka: _require_definitions(kafka, options), _warn_of_missing)
+    follower = await with_remaining(kafka, lambda kafka: stack.enter_async_context(Follower(kafka)), _warn_of_missing)
+    # Topics of an older release may lack some of this one, until `hubbub topics` raises the version.
+    gate = UpgradeGate(kafka, follower, options.upgrade_patience, watchdog.note_start)
+    await gate.wait()
+    partitions = await with_remaining(
+        kafka, lambda kafka: verify(kafka, options.max_frame, options.sizes), _warn_of_missing
+    )
+
+    outbox = await stack.enter_async_context(Outbox(kafka))
+    broker = await stack.enter_async_context(OffsetLookup(kafka, kafka.topic(REPORTS)))
+    # One worker may be left with all partitions.
+    limit = StateLimit(partitions, options.max_state)
+    registrar = Registrar(options.queries, follower, limit.require)
+    await registrar.register(file, options.retire)
+    return Worker(kafka, follower, registrar, partitions, options, outbox, broker, watchdog, gate)
 
 
 def _warn_of_missing(text: str) -> None:
