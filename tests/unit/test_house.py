@@ -132,6 +132,7 @@ SAME_JOB = {
     "errors": "the exceptions of a package",
     "findings": "what a window shows: its values, and how they are found",
     "follower": "reads a topic from its beginning and goes on",
+    "group": "the workers of a prefix as one group: its members at the brokers, and its partitions here",
     "keys": "the keys that something has, one place for each kind: a query file, the topics of counts",
     "metrics": "the metrics of a process, one for each kind of process",
     "rows": "the members of JSON objects: of records, and of the board's answers",
