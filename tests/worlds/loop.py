@@ -1,0 +1,67 @@
+"""The event loop of one process of a world. The world moves its time and runs its steps."""
+
+import asyncio
+import heapq
+import math
+from asyncio import events
+
+
+class WorldLoop(asyncio.BaseEventLoop):
+    """An event loop that waits for nothing. All times are simulated seconds."""
+
+    def __init__(self, now):
+        super().__init__()
+        self._now = now
+        self.signals = {}
+        """The handlers of signals by number."""
+        self.errors = []
+        """Errors that no task awaited."""
+
+    def time(self):
+        return self._now()
+
+    def call_soon_threadsafe(self, callback, *args, context=None):
+        return self.call_soon(callback, *args, context=context)
+
+    def add_signal_handler(self, number, callback, *args):
+        self.signals[number] = lambda: callback(*args)
+
+    def run_in_executor(self, executor, work, *args):
+        """Do the work at once, and return its result in a later step."""
+        future = self.create_future()
+        try:
+            self.call_soon(future.set_result, work(*args))
+        except Exception as error:  # noqa: BLE001 - the caller awaits it
+            self.call_soon(future.set_exception, error)
+        return future
+
+    def call_exception_handler(self, context):
+        self.errors.append(context)
+
+    def due(self):
+        """Return when the next step is due."""
+        if self._ready:
+            return self._now()
+        while self._scheduled and self._scheduled[0]._cancelled:
+            heapq.heappop(self._scheduled)._scheduled = False
+        return self._scheduled[0]._when if self._scheduled else math.inf
+
+    def step(self, most):
+        """Run the steps that are due now, at most so many. Return how many ran."""
+        limit = self.time() + 1e-9
+        while self._scheduled and self._scheduled[0]._when <= limit:
+            handle = heapq.heappop(self._scheduled)
+            handle._scheduled = False
+            if not handle._cancelled:
+                self._ready.append(handle)
+
+        count = min(len(self._ready), most)
+        events._set_running_loop(self)
+        try:
+            for _ in range(count):
+                handle = self._ready.popleft()
+                if not handle._cancelled:
+                    handle._run()
+        finally:
+            events._set_running_loop(None)
+        return count

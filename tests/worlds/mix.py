@@ -1,0 +1,33 @@
+"""The mixes: how often each fault happens. A change of the draws needs a new mix, so that seeds keep meaning."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mix:
+    """The numbers of one mix."""
+
+    name: str
+    workers: int = 3
+    partitions: int = 3
+    seconds: float = 60.0
+    """Simulated seconds with faults and load."""
+    settle: float = 75.0
+    """Simulated seconds after the last fault."""
+    faults: int = 25
+    lost_acks: float = 0.02
+    offset_gaps: float = 0.02
+    lost_fetches: float = 0.004
+    estimator_deaths: float = 0.002
+    lag_scale: float = 0.1
+    """The share of Kafka's compaction lags. A freeze is shorter than the scaled lag, as docs/reliability.md demands."""
+
+
+MIXES = {
+    mix.name: mix
+    for mix in (
+        Mix("1"),
+        # For a test that must cost little.
+        Mix("short", workers=2, partitions=2, seconds=20.0, settle=40.0, faults=8),
+    )
+}
