@@ -1,0 +1,100 @@
+"""Worlds one after the other, or on both cores, and what the checks found in them."""
+
+import gc
+import os
+import sys
+import time
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import count, islice
+from multiprocessing import get_context
+
+from tests.worlds.checks import Violation, check
+from tests.worlds.mix import MIXES
+from tests.worlds.world import World
+
+CHUNK = 16
+"""Worlds that are given out together."""
+FEW = 4
+"""Worlds below which no further process starts."""
+
+
+@dataclass
+class Result:
+    """One world."""
+
+    seed: int
+    mix: str
+    violations: list
+    faults: int
+    finals: int
+    trace: str
+    cpu_seconds: float
+    marks: Counter = field(default_factory=Counter)
+    """How often each fault met the world, and each aimed kill its write."""
+    story: list = field(default_factory=list)
+
+
+def run_world(seed, mix="1", *, mutant=None, story=False):
+    """Run one world and check it."""
+    # A destructor of the world may wait for its event loop, and says so on standard error.
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        result = _run(seed, mix, mutant=mutant, story=story)
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
+    return result
+
+
+def _run(seed, mix, *, mutant, story):
+    start = time.process_time()
+    world = World(seed, MIXES[mix])
+    world.keep_story = story
+    with mutant.applied() if mutant is not None else nullcontext():
+        world.run()
+
+    try:
+        violations, finals = check(world)
+    except Exception as error:  # noqa: BLE001 - a record that no check can read is a finding
+        violations = [Violation("unreadable", world.steps, repr(error))]
+        finals = 0
+
+    hits = Counter({f"kill: {name}": number for name, number in world.faults.hits.items()})
+    result = Result(
+        seed=seed,
+        mix=mix,
+        violations=violations,
+        faults=world.faults.count,
+        finals=finals,
+        trace=world.trace.hexdigest(),
+        cpu_seconds=time.process_time() - start,
+        marks=Counter(world.marks) + hits,
+        story=world.story,
+    )
+    world.close()
+    return result
+
+
+def results(seeds, mix="1", *, mutant=None, jobs=None):
+    """Yield the results of worlds in the order of their seeds."""
+    seeds = iter(seeds)
+    few_seeds = list(islice(seeds, FEW))
+    for seed in few_seeds:
+        yield run_world(seed, mix, mutant=mutant)
+    if len(few_seeds) < FEW:
+        return
+    jobs = jobs or min(2, os.cpu_count() or 1)
+    with get_context("fork").Pool(jobs, maxtasksperchild=4 * CHUNK) as pool:
+        while chunk := list(islice(seeds, CHUNK)):
+            yield from pool.starmap(_run_quietly, [(seed, mix, mutant) for seed in chunk], 1)
+
+
+def _run_quietly(seed, mix, mutant):
+    return run_world(seed, mix, mutant=mutant)
+
+
+def all_seeds(start=0):
+    return count(start)
