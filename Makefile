@@ -21,7 +21,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy hostile)))))
 
-.PHONY: help setup lint test test-all faults soak bench bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak worlds bench bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -165,6 +165,9 @@ stack: .venv/.test build/.kafka build/.prometheus build/.stack ## run all of com
 N ?= 100
 faults: .venv/.test build/.kafka ## a long campaign of faults: make faults N=1000
 	$(BIN)/python tests/faults/campaign.py $(N)
+
+worlds: .venv/.test ## simulated worlds with faults, each from a seed: make worlds N=20000
+	$(BIN)/python -m tests.worlds --faults $(or $(N),1000)
 
 soak: .venv/.test build/.kafka ## days of short panes hurried through: make soak DAYS=7
 	$(BIN)/python tests/faults/soak.py --days $(or $(DAYS),1)
