@@ -1,0 +1,250 @@
+"""Planted bugs. Each changes a few lines of one function of the product in memory, and the checks must find it.
+
+`python -m tests.worlds.mutants` runs each one until a world fails.
+"""
+
+# ruff: noqa: E501 - lines of code that are replaced stay whole
+
+import argparse
+import importlib
+import inspect
+import sys
+import textwrap
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.worlds.run import results
+
+MOST = 200
+"""Worlds within which each mutant must be found."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A bug: the function that has it, and the lines that it changes."""
+
+    name: str
+    place: str
+    """The module and the function, as in `package.module:Class.method`."""
+    original: str
+    """Text of the function that is replaced."""
+    changed: str
+    step: int
+    """The step of docs/exactness.md that it breaks."""
+
+    @contextmanager
+    def applied(self):
+        """Run with the bug."""
+        module_name, _, path = self.place.partition(":")
+        module = importlib.import_module(module_name)
+        owner = module
+        *owners, name = path.split(".")
+        for part in owners:
+            owner = getattr(owner, part)
+        function = getattr(owner, name)
+        source = textwrap.dedent(inspect.getsource(function))
+        if self.original not in source:
+            raise ValueError(f"mutant {self.name}: {self.place} has not the lines that it changes")
+
+        namespace = {}
+        code = compile(source.replace(self.original, self.changed), inspect.getsourcefile(function), "exec")
+        exec(code, function.__globals__, namespace)  # noqa: S102 - the text is ours
+        setattr(owner, name, namespace[name])
+        try:
+            yield
+        finally:
+            setattr(owner, name, function)
+
+
+CHECKPOINT = "aggregator.counting.checkpoint:Checkpoints."
+PLAN = "aggregator.counting.checkpoint_plan:CheckpointPlan."
+SOURCE = "aggregator.counting.partition:SourcePartition."
+APP = "aggregator.counting.app:CountingApp."
+TALLY = "aggregator.tallies.tally:Tally."
+PUBLISHER = "aggregator.publishing.finals.publisher:FinalPublisher."
+SERVICE = "aggregator.publishing.service:PublishingService."
+READER = "aggregator.merging.snapshot_reader:SnapshotReader."
+
+_IDS = "    yield WritePhase(self.ids)\n"
+_TALLIES = "    yield WritePhase(self.tallies, self.snapshots, self.rejects)\n"
+_PROGRESS = "    yield WritePhase([] if self.quiet else [progress(self)], watermarks=watermarks(self))\n"
+_STATES = "    refused = await self._write(state, [*blocks, *other_writes])\n"
+
+MUTANTS = (
+    Mutant("checkpoint that awaits nothing", CHECKPOINT + "_once", "await asyncio.gather(*acks)", "pass", 3),
+    Mutant("progress before tallies", PLAN + "phases", _IDS + _TALLIES + _PROGRESS, _PROGRESS + _IDS + _TALLIES, 3),
+    Mutant("watermark before snapshots", PLAN + "phases", _IDS, _IDS[:-2] + ", watermarks=watermarks(self))\n", 7),
+    Mutant("tally before its ids", PLAN + "phases", _IDS + _TALLIES, _TALLIES + _IDS, 2),
+    Mutant(
+        "writes of an old generation go on",
+        CHECKPOINT + "_once",
+        "if generation != counting.generation or not counting.current:\n            return",
+        "if False:\n            return",
+        5,
+    ),
+    Mutant(
+        "deletion before acknowledgement",
+        CHECKPOINT + "_once",
+        "await asyncio.gather(*acks)",
+        "[self._deletions.setdefault(s, []).extend((n, None) for n, _ in p.tallies) for s, p in plans]\n        await asyncio.gather(*acks)",
+        3,
+    ),
+    Mutant(
+        "two keys of progress in turn", SOURCE + "progress", "{self._progress_count}", "{self._progress_count % 2}", 4
+    ),
+    Mutant(
+        "clock of the newest record at a restart",
+        "aggregator.counting.partition:resume",
+        "return min(points, key=lambda point: point[0])",
+        "return min(points, key=lambda point: point[0])[0], max((p[1] for p in points if p[1] is not None), default=None)",
+        6,
+    ),
+    Mutant(
+        "restart at progress alone",
+        "aggregator.counting.partition:resume",
+        "return min(points, key=lambda point: point[0])",
+        "return points[0]",
+        2,
+    ),
+    Mutant("ids beyond the tally kept", TALLY + "recover_ids", " if entry.offset < self.next_offset", "", 2),
+    Mutant(
+        "a duplicate accepted after a restart",
+        TALLY + "recover_ids",
+        "for entry in entries if entry.offset < self.next_offset",
+        "for entry in ()",
+        2,
+    ),
+    Mutant(
+        "segments of ids under one key",
+        SOURCE + "plan",
+        "span = segment[0].offset, segment[-1].offset",
+        "span = 0, 0",
+        2,
+    ),
+    Mutant(
+        "closed panes open again",
+        "aggregator.tallies.progress:Progress.covers",
+        "return end is not None and pane < end",
+        "return False",
+        6,
+    ),
+    Mutant("records applied twice", SOURCE + "take", "record_run.records_from(run, self.next_offset)", "run", 2),
+    Mutant("old tally counts again", TALLY + "add", "bisect_left(frames.offsets, self.next_offset)", "0", 2),
+    Mutant("tally not moved on", SOURCE + "plan", "tally.advance(self.next_offset, self.clock)", "pass", 2),
+    Mutant(
+        "stale run applied",
+        APP + "count",
+        "if run.first > source.next_offset and not await",
+        "if False and not await",
+        5,
+    ),
+    Mutant(
+        "real gap never passed",
+        APP + "_is_next",
+        "if gap.is_before(run_start):\n        return True",
+        "if False:\n        return True",
+        5,
+    ),
+    Mutant(
+        "no seek back", APP + "_is_next", "self._seeking = asyncio", "return False\n        self._seeking = asyncio", 5
+    ),
+    Mutant(
+        "sources kept over two generations",
+        APP + "_can_keep",
+        "self.generation == generation - 1",
+        "self.generation >= generation - 2",
+        5,
+    ),
+    Mutant("sources kept with an open plan", APP + "_can_keep", " and source.at_rest", "", 5),
+    Mutant("an old recovery is applied", APP + "_recover", " or not is_current()", "", 5),
+    Mutant(
+        "snapshots of closed panes lost", SOURCE + "settle", "self._closing.pop(pane, None)", "self._closing.clear()", 7
+    ),
+    Mutant(
+        "states without the final's acknowledgement",
+        PUBLISHER + "publish",
+        "refused = await count_refused(acks)",
+        "refused = 0",
+        8,
+    ),
+    Mutant(
+        "state before its final",
+        PUBLISHER + "publish",
+        "acks += await self._send(finals, answers)",
+        "await self._settle(state, {due.final.span.window: due.final.position for due in finals})\n        acks += await self._send(finals, answers)",
+        8,
+    ),
+    Mutant(
+        "snapshots deleted before the state",
+        PUBLISHER + "_settle",
+        _STATES,
+        "    for window, position in positions.items():\n        self.delete(state, list(state.acknowledge(window, position)))\n    self.deletions.flush()\n"
+        + _STATES,
+        8,
+    ),
+    Mutant(
+        "finals that wait for nothing",
+        PUBLISHER + "_send_records",
+        "return await self.outbox.append(topic, home, fitting, is_current=is_current)",
+        "return []",
+        8,
+    ),
+    Mutant("alert state lost at takeover", PUBLISHER + "final_task", "batch.state.alerts", "{}", 8),
+    Mutant(
+        "finals before the end of snapshots is read",
+        READER + "_is_past_its_end",
+        "return position >= self._ends[partition] and await self.has_read_all(partition)",
+        "return True",
+        8,
+    ),
+    Mutant("must_reload ignored", SERVICE + "_states", "if snapshots.must_reload:", "if False:", 8),
+    Mutant(
+        "reader keeps no offset over a rebalance",
+        READER + "assign",
+        "self._consumer.seek(self._at(partition), self.offsets[partition])",
+        "self._consumer.seek(self._at(partition), self.offsets[partition] + 1)",
+        8,
+    ),
+    Mutant(
+        "one partition is enough to close", "aggregator.merging.watermarks:Watermarks.put", "min(ends)", "max(ends)", 7
+    ),
+    Mutant(
+        "a record skipped at a recovery",
+        APP + "_rebuild",
+        "source.topic_ids = topic_ids",
+        "source.topic_ids = topic_ids\n        source.next_offset += 1",
+        5,
+    ),
+)
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
+
+
+def find(mutant, most):
+    """Return the first world that finds a mutant, and its number, or None."""
+    for number, result in enumerate(results(range(most), mutant=mutant), 1):
+        if result.violations:
+            return number, result
+    return None
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(prog="python -m tests.worlds.mutants", description="Show that worlds find bugs.")
+    parser.add_argument("--most", type=int, default=MOST, help="worlds for each mutant")
+    parser.add_argument("names", nargs="*", help="mutants; default: all")
+    options = parser.parse_args(arguments)
+    is_lost = False
+    for mutant in [BY_NAME[name] for name in options.names] or MUTANTS:
+        hit = find(mutant, options.most)
+        if hit is None:
+            is_lost = True
+            sys.stdout.write(f"{mutant.name}: not found in {options.most} worlds\n")
+        else:
+            number, result = hit
+            first = min(result.violations, key=lambda violation: violation.step)
+            sys.stdout.write(f"{mutant.name}: world {number} (seed {result.seed}), {first.check}: {first.text}\n")
+        sys.stdout.flush()
+    return int(is_lost)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
