@@ -36,7 +36,7 @@ def test_a_seed_gives_the_same_trace_with_another_order_of_hashes(world):
 
 
 def test_a_planted_bug_is_found():
-    assert run_world(SEED, "short", mutant=BY_NAME["finals that wait for nothing"]).violations
+    assert run_world(SEED, "short", mutant=BY_NAME["finals are not sent"]).violations
 
 
 @pytest.mark.parametrize("arguments", [["--seed", "-1"], ["--seeds", "3:3"], ["--seeds", "x"], ["--mutant", "none"]])
@@ -44,3 +44,13 @@ def test_bad_arguments_end_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as end:
         main(arguments)
     assert end.value.code == 2
+
+
+def test_the_page_names_the_bugs_of_each_step():
+    page = (Path(__file__).parents[2] / "docs/exactness.md").read_text(encoding="utf-8")
+    steps = {}
+    for mutant in BY_NAME.values():
+        steps.setdefault(mutant.step, []).append(mutant.name)
+    assert [f"| {step} | {'; '.join(steps[step])} |" for step in sorted(steps)] == [
+        line for line in page.splitlines() if line.startswith("| ") and line[2].isdigit()
+    ]

@@ -73,31 +73,31 @@ _STATES = "    refused = await self._write(state, [*blocks, *other_writes])\n"
 MUTANTS = (
     Mutant("checkpoint that awaits nothing", CHECKPOINT + "_once", "await asyncio.gather(*acks)", "pass", 3),
     Mutant("progress before tallies", PLAN + "phases", _IDS + _TALLIES + _PROGRESS, _PROGRESS + _IDS + _TALLIES, 3),
-    Mutant("watermark before snapshots", PLAN + "phases", _IDS, _IDS[:-2] + ", watermarks=watermarks(self))\n", 7),
-    Mutant("tally before its ids", PLAN + "phases", _IDS + _TALLIES, _TALLIES + _IDS, 2),
+    Mutant("watermark before snapshots", PLAN + "phases", _IDS, _IDS[:-2] + ", watermarks=watermarks(self))\n", 8),
+    Mutant("tally before its ids", PLAN + "phases", _IDS + _TALLIES, _TALLIES + _IDS, 4),
     Mutant(
         "writes of an old generation go on",
         CHECKPOINT + "_once",
         "if generation != counting.generation or not counting.current:\n            return",
         "if False:\n            return",
-        5,
+        10,
     ),
     Mutant(
         "deletion before acknowledgement",
         CHECKPOINT + "_once",
         "await asyncio.gather(*acks)",
         "[self._deletions.setdefault(s, []).extend((n, None) for n, _ in p.tallies) for s, p in plans]\n        await asyncio.gather(*acks)",
-        3,
+        9,
     ),
     Mutant(
-        "two keys of progress in turn", SOURCE + "progress", "{self._progress_count}", "{self._progress_count % 2}", 4
+        "two keys of progress in turn", SOURCE + "progress", "{self._progress_count}", "{self._progress_count % 2}", 9
     ),
     Mutant(
         "clock of the newest record at a restart",
         "aggregator.counting.partition:resume",
         "return min(points, key=lambda point: point[0])",
         "return min(points, key=lambda point: point[0])[0], max((p[1] for p in points if p[1] is not None), default=None)",
-        6,
+        5,
     ),
     Mutant(
         "restart at progress alone",
@@ -106,27 +106,27 @@ MUTANTS = (
         "return points[0]",
         2,
     ),
-    Mutant("ids beyond the tally kept", TALLY + "recover_ids", " if entry.offset < self.next_offset", "", 2),
+    Mutant("ids beyond the tally kept", TALLY + "recover_ids", " if entry.offset < self.next_offset", "", 4),
     Mutant(
         "a duplicate accepted after a restart",
         TALLY + "recover_ids",
         "for entry in entries if entry.offset < self.next_offset",
         "for entry in ()",
-        2,
+        4,
     ),
     Mutant(
         "segments of ids under one key",
         SOURCE + "plan",
         "span = segment[0].offset, segment[-1].offset",
         "span = 0, 0",
-        2,
+        4,
     ),
     Mutant(
         "closed panes open again",
         "aggregator.tallies.progress:Progress.covers",
         "return end is not None and pane < end",
         "return False",
-        6,
+        7,
     ),
     Mutant("records applied twice", SOURCE + "take", "record_run.records_from(run, self.next_offset)", "run", 2),
     Mutant("old tally counts again", TALLY + "add", "bisect_left(frames.offsets, self.next_offset)", "0", 2),
@@ -136,27 +136,27 @@ MUTANTS = (
         APP + "count",
         "if run.first > source.next_offset and not await",
         "if False and not await",
-        5,
+        6,
     ),
     Mutant(
         "real gap never passed",
         APP + "_is_next",
         "if gap.is_before(run_start):\n        return True",
         "if False:\n        return True",
-        5,
+        6,
     ),
     Mutant(
-        "no seek back", APP + "_is_next", "self._seeking = asyncio", "return False\n        self._seeking = asyncio", 5
+        "no seek back", APP + "_is_next", "self._seeking = asyncio", "return False\n        self._seeking = asyncio", 6
     ),
     Mutant(
         "sources kept over two generations",
         APP + "_can_keep",
         "self.generation == generation - 1",
         "self.generation >= generation - 2",
-        5,
+        2,
     ),
-    Mutant("sources kept with an open plan", APP + "_can_keep", " and source.at_rest", "", 5),
-    Mutant("an old recovery is applied", APP + "_recover", " or not is_current()", "", 5),
+    Mutant("sources kept with an open plan", APP + "_can_keep", " and source.at_rest", "", 2),
+    Mutant("an old recovery is applied", APP + "_recover", " or not is_current()", "", 2),
     Mutant(
         "snapshots of closed panes lost", SOURCE + "settle", "self._closing.pop(pane, None)", "self._closing.clear()", 7
     ),
@@ -165,14 +165,14 @@ MUTANTS = (
         PUBLISHER + "publish",
         "refused = await count_refused(acks)",
         "refused = 0",
-        8,
+        9,
     ),
     Mutant(
         "state before its final",
         PUBLISHER + "publish",
         "acks += await self._send(finals, answers)",
         "await self._settle(state, {due.final.span.window: due.final.position for due in finals})\n        acks += await self._send(finals, answers)",
-        8,
+        9,
     ),
     Mutant(
         "snapshots deleted before the state",
@@ -180,16 +180,16 @@ MUTANTS = (
         _STATES,
         "    for window, position in positions.items():\n        self.delete(state, list(state.acknowledge(window, position)))\n    self.deletions.flush()\n"
         + _STATES,
-        8,
+        9,
     ),
     Mutant(
-        "finals that wait for nothing",
+        "finals are not sent",
         PUBLISHER + "_send_records",
         "return await self.outbox.append(topic, home, fitting, is_current=is_current)",
         "return []",
         8,
     ),
-    Mutant("alert state lost at takeover", PUBLISHER + "final_task", "batch.state.alerts", "{}", 8),
+    Mutant("alert state lost at takeover", PUBLISHER + "final_task", "batch.state.alerts", "{}", 10),
     Mutant(
         "finals before the end of snapshots is read",
         READER + "_is_past_its_end",
@@ -203,17 +203,17 @@ MUTANTS = (
         READER + "assign",
         "self._consumer.seek(self._at(partition), self.offsets[partition])",
         "self._consumer.seek(self._at(partition), self.offsets[partition] + 1)",
-        8,
+        7,
     ),
     Mutant(
-        "one partition is enough to close", "aggregator.merging.watermarks:Watermarks.put", "min(ends)", "max(ends)", 7
+        "one partition is enough to close", "aggregator.merging.watermarks:Watermarks.put", "min(ends)", "max(ends)", 8
     ),
     Mutant(
         "a record skipped at a recovery",
         APP + "_rebuild",
         "source.topic_ids = topic_ids",
         "source.topic_ids = topic_ids\n        source.next_offset += 1",
-        5,
+        2,
     ),
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
