@@ -95,10 +95,7 @@ def run(options, mutant=None):
         say(*result.story)
         if result.violations and not options.json:
             first = min(result.violations, key=lambda violation: violation.step)
-            say(
-                f"FAIL seed={result.seed} mix={result.mix} check={first.check} step={first.step} {first.text}",
-                flush=True,
-            )
+            say(f"FAIL seed={result.seed} mix={result.mix} check={first.check} step={first.step} {first.text}")
         result.story = []
         if options.faults is not None and faults >= options.faults:
             break

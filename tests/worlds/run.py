@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 import time
+import warnings
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -42,8 +43,11 @@ def run_world(seed, mix="1", *, mutant=None, story=False):
     hook = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:
-        result = _run(seed, mix, mutant=mutant, story=story)
-        gc.collect()
+        with warnings.catch_warnings():
+            # A killed process leaves coroutines behind that never began.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            result = _run(seed, mix, mutant=mutant, story=story)
+            gc.collect()
     finally:
         sys.unraisablehook = hook
     return result
