@@ -11,7 +11,8 @@ from aggregator.topics.broker_topics import SETTLE, describe, repeat
 from aggregator.topics.layout import FENCED
 from hubbub.definitions import formats_record
 from hubbub.definitions.formats import FIRST_RELEASE, RAISE, FormatsError
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import admin as admin_client
+from hubbub.kafka.clients import started
 from hubbub.kafka.group import members
 from hubbub.kafka.rights import access_refusal
 from hubbub.kafka.settings import QUERIES, Kafka
@@ -23,7 +24,7 @@ NEEDED = 3
 async def build(kafka: Kafka, *, dry: bool) -> list[str]:
     """Add the partition, and return a line. Raise a FormatsError if an older worker runs, or the version is lower."""
     topic = kafka.topic(QUERIES)
-    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+    async with started(admin_client(kafka), kafka) as admin:
         if await _has_fence(admin, topic):
             return [f"right {topic}: the fence is set"]
         if dry:
