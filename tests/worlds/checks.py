@@ -98,17 +98,17 @@ def _rejects(world, _):
 
 
 def _provisional(world, _):
-    """No provisional record follows its final."""
+    """No provisional record follows a final of the same worker. After one of another, readers drop it."""
     for part in world.log.partitions[world.kafka.topic(ESTIMATES)]:
         final_keys = set()
         for record in part.all_records:
             if record.value is None:
                 continue
             if record.key.endswith(b"|p"):
-                if record.key in final_keys:
+                if (record.writer, record.key) in final_keys:
                     yield Violation("provisional", record.step, f"{record.key!r} follows its final")
             else:
-                final_keys.add(provisional_key(record.key))
+                final_keys.add((record.writer, provisional_key(record.key)))
 
 
 def _live(world, name):

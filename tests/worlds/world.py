@@ -299,5 +299,8 @@ def seams(world):
     finally:
         for each in reversed(patches):
             each.stop()
+        # Otherwise the classes would keep the world, and free it only when the interpreter ends.
+        clients.Client.world = None
+        EstimatorInPlace.world = None
         gc.enable()
         logging.disable(level)
