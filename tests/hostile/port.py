@@ -10,8 +10,12 @@ import sys
 import trustme
 
 from hubbub.http.port_shares import PortShares
+from oracles.errors import ParameterError
 from tests.hostile.namespace import is_in_namespace
 from tests.unit.test_ports_hostile import PORTS, gateway
+
+ATTEMPTS = 50
+"""Numbers that a port tries. A connection of an earlier attacker may still have one."""
 
 
 def with_tls(shares, host):
@@ -24,10 +28,15 @@ async def serve(name, places):
     port = {**PORTS, "gateway with TLS": with_tls}[name]
     # A namespace has the loopback device alone, so there a port may listen on all addresses of both families.
     host = "" if is_in_namespace() else "127.0.0.1"
-    async with port(PortShares(places), host=host) as (_, number):
-        sys.stdout.write(f"{number}\n")
-        sys.stdout.flush()
-        await asyncio.to_thread(sys.stdin.read)
+    for _ in range(ATTEMPTS):
+        try:
+            async with port(PortShares(places), host=host) as (_, number):
+                sys.stdout.write(f"{number}\n")
+                sys.stdout.flush()
+                await asyncio.to_thread(sys.stdin.read)
+                return
+        except ParameterError:  # the number is free with IPv4 alone
+            continue
 
 
 if __name__ == "__main__":
