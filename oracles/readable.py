@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from oracles.round_up import round_up
+
 _FEW = 1 / 20
 """The part of the reports that may be alone in their rows."""
 _MOST = 1 << 60
@@ -62,5 +64,4 @@ def readable_below(draws: Sequence[RowDraw]) -> int | None:
         else:
             high = middle
 
-    unit: int = 10 ** max(0, len(str(high)) - 2)
-    return -(-high // unit) * unit
+    return round_up(high, 2)

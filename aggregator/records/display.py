@@ -11,6 +11,7 @@ from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN
 from oracles.numbers import LOG, Scale
 from oracles.query import Query
 from oracles.query.domain import NAMES, NUMBERS, VALUES
+from oracles.round_up import round_up
 
 WIDE = 0.5
 """The part of all shares, bins or numbers above which an interval says too little."""
@@ -70,16 +71,23 @@ def proves_nothing(name: str, low: float | None, high: float | None, scale: Scal
     return may_be_zero(low, high) if scale is None else is_weak_number(name, low, high, scale)
 
 
+def nothing_proved(
+    query: Query, attribute: int, n: int, leader: tuple[str, float | None, float | None]
+) -> Nothing | None:
+    """Return what stands in the place of the numbers of a window, or None if its first answer proves something.
+
+    `leader` has the name of this answer and the ends of its interval.
+    """
+    name, low, high = leader
+    if not proves_nothing(name, low, high, query.domains[attribute].scale):
+        return None
+    return nothing(query, attribute, n)
+
+
 def nothing(query: Query, attribute: int, n: int) -> Nothing:
     """Return what stands in the place of the numbers of a window that proves nothing."""
     need = needed_people(query, attribute)
-    people = "More than 10,000,000,000,000" if need is None else f"About {_round(need):,}"
+    people = "More than 10,000,000,000,000" if need is None else f"About {round_up(need, 2):,}"
     goal = _GOALS.get(query.domains[attribute].kind, _GOALS[VALUES])
     reports = f"{n:,} report{'' if n == 1 else 's'}"
     return Nothing(need, f"{reports}: nothing can be told yet. {people} people {goal}.")
-
-
-def _round(number: int) -> int:
-    """Return a number, rounded up to two digits."""
-    unit: int = 10 ** max(0, len(str(number)) - 2)
-    return -(-number // unit) * unit

@@ -15,6 +15,7 @@ from oracles.estimate import Pure
 from oracles.numbers.tree import Tree
 from oracles.query import Query
 from oracles.query.domain import NAMES, NUMBERS
+from oracles.round_up import round_up
 
 SHARE = 0.1
 """The share that a sentence about few reports names."""
@@ -38,16 +39,14 @@ def people(view: Pure, share: float, family_error: float, *, sampled: bool, most
     while high - low > max(1, high // 500):  # three digits show no smaller step
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
-    unit: int = 10 ** max(0, len(str(high)) - 3)
-    return -(-high // unit) * unit
+    return round_up(high, 3)
 
 
 def people_of_names(strings: Strings, cell: Pure, share: float) -> int:
     """Return how many people a search needs to find a share, to three digits."""
     # The standard error falls with the root of the reports, so half a share needs four times the people.
     need = (reach(strings) * cell.noise(1).sigma / share) ** 2
-    unit: int = 10 ** max(0, len(str(int(need))) - 3)
-    return -(-math.ceil(need) // unit) * unit
+    return round_up(math.ceil(need), 3)
 
 
 def needed_people(query: Query, attribute: int) -> int | None:

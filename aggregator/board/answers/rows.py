@@ -9,7 +9,7 @@ import numpy as np
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
-from aggregator.records.display import is_weak_share, may_be_zero, nothing, proves_nothing
+from aggregator.records.display import is_weak_share, may_be_zero, nothing_proved
 from aggregator.records.kinds import kind_of
 from aggregator.records.list_intervals import ListedIntervals, intervals_at
 from aggregator.records.number_answers import Measure
@@ -191,12 +191,13 @@ class GroupAnswerRow:
 
 def nothing_fields(definition: Definition, n: int, leader: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that say whether a window with this leading answer proves nothing, and what stands there."""
-    name, low, high = (leader[key] for key in ("value", "low", "high"))
-    if not proves_nothing(name or "", low, high, definition.domain.scale):
-        return {"nothing_proved": False, "people_for_10_percent": None, "nothing_text": None}
-
-    people, text = nothing(definition.query, definition.attribute, n)
-    return {"nothing_proved": True, "people_for_10_percent": people, "nothing_text": text}
+    first = leader["value"] or "", leader["low"], leader["high"]
+    words = nothing_proved(definition.query, definition.attribute, n, first)
+    return {
+        "nothing_proved": words is not None,
+        "people_for_10_percent": words.people if words else None,
+        "nothing_text": words.text if words else None,
+    }
 
 
 def nothing_of(view: View, leader: Callable[[Record], dict[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from aggregator.reading.tail.notation import brief, clock, label, level_text, plain
 from aggregator.reading.tail.rows import SummaryQuantity, SummaryRow, TailRow
 from aggregator.records.alert import Alert
-from aggregator.records.display import nothing, proves_nothing
+from aggregator.records.display import nothing_proved
 from aggregator.records.kinds import kind_of
 from aggregator.records.kinds.answer import ShownAnswer
 from aggregator.records.record import Record
@@ -95,11 +95,10 @@ class Summary:
         if self.withheld or self.record.attribute not in names:
             return None
 
-        attribute = names.index(self.record.attribute)
-        scale = query.domains[attribute].scale
         _, first_rows = self.listed(1)
-        name, low, high = next(((row.value, row.low, row.high) for row in first_rows), ("", None, None))
-        return nothing(query, attribute, self.n).text if proves_nothing(name, low, high, scale) else None
+        leader = next(((row.value, row.low, row.high) for row in first_rows), ("", None, None))
+        words = nothing_proved(query, names.index(self.record.attribute), self.n, leader)
+        return words.text if words else None
 
     def listed(self, top: int) -> tuple[float, list[TailRow]]:
         """Return the level of the intervals in a list of the first `top` values, and these values."""
