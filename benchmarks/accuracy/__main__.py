@@ -19,6 +19,7 @@ from benchmarks.accuracy.page import RESULTS, write
 
 STUDIES = {
     "calibrate": "Calibrate's study",
+    "priors": "A prior without a family",
     "methods": "Wang et al.'s study of methods",
     "attributes": "RS+FD and Sarve, on several attributes",
     "intervals": "Intervals, sets, differences and ranks",
