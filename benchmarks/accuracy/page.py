@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchmarks.accuracy import paper_claims
 from benchmarks.accuracy.plots import draw
 from benchmarks.accuracy.study import SEED, Claim, Section, Table
 
@@ -41,6 +42,7 @@ def write(studies: Mapping[str, str]) -> None:
     claims = [claim for section in sections.values() if section for claim in section.claims]
     if claims:
         text.append(_claims(claims))
+    text.append(_paper_claims())
     for name, section in sections.items():
         text.extend(_study(studies[name], section))
     (DOCS / "accuracy.md").write_text("\n".join(text).rstrip() + "\n", encoding="utf-8")
@@ -62,6 +64,11 @@ def _claims(claims: list[Claim]) -> str:
         [[claim.source, claim.claim, claim.verdict, claim.figures] for claim in claims],
     )
     return "\n".join(["## Claims, and whether they hold", "", *_rows(table), ""])
+
+
+def _paper_claims() -> str:
+    claims = paper_claims.table()
+    return "\n".join([f"## {claims.title}", "", claims.note, "", *_rows(claims), ""])
 
 
 def _study(title: str, section: Section | None) -> Iterator[str]:

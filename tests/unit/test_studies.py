@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy import calibrate, page, populations
+from benchmarks.accuracy import calibrate, page, paper_claims, populations
 from benchmarks.accuracy.__main__ import STUDIES
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table
 
@@ -54,6 +54,19 @@ def test_figures_show_as_many_digits_as_their_errors_have():
 def test_every_study_has_its_section():
     text = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
     assert [title for title in STUDIES.values() if f"\n## {title}\n" not in text] == []
+
+
+def test_each_claim_of_the_papers_has_an_answer():
+    """All 50 names stand on the page as they are in the code, and a quoted table is a heading of the page."""
+    names = [*(f"J{n}" for n in range(1, 17)), *(f"W{n}" for n in range(1, 25)), *(f"V{n}" for n in range(1, 11))]
+    rows = paper_claims.table().rows
+    assert [row[0] for row in rows] == names
+    text = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    for row in rows:
+        assert f"| {' | '.join(row)} |" in text
+        tables = re.findall(r'"([A-Z][^"]+|[a-z]+: averaged MSE)"', row[3])
+        assert [table for table in tables if not any(heading.startswith(table) for heading in headings)] == []
 
 
 def anchors(text):
