@@ -50,9 +50,12 @@ def largest_sum(history, per):
 
 
 def live(life, folder):
-    """Return the time, the noise and the charge of each answer, and the sum of the life after each step."""
+    """Return the time, the noise and the charge of each answer, and the sums after each step and at the last answer.
+
+    A lost store may forget a charge that no report used, because the item of the key store is written with reports.
+    """
     device = Device(life, folder)
-    history, sums, device_time = [], [], -inf
+    history, sums, device_time, answered_sum = [], [], -inf, 0.0
     for step in life.steps:
         result = device.step(step)
         ledger = device.ledgers[step.process if folder else 0]
@@ -60,7 +63,8 @@ def live(life, folder):
             device_time = max(device_time, transaction.newest())
         if "frame" in result:
             history.append((device_time, *use(ledger, life.queries[step.definition], device_time)))
-        sums.append(result["status"]["life"])
+            answered_sum = result["status"]["life"]
+        sums.append((result["status"]["life"], answered_sum))
     return history, sums
 
 
@@ -75,4 +79,4 @@ def test_no_stretch_costs_more_than_the_limit(part, tmp_path):
             history, sums = live(life, folder)
             limit = Fraction(life.max_epsilon) * (1 + Fraction(1, 10**9))
             assert largest_sum(history, life.per or inf) <= limit, life.name
-            assert sums == sorted(sums), f"{life.name}: a charge was forgotten"
+            assert all(total >= answered for total, answered in sums), f"{life.name}: a charge was forgotten"
