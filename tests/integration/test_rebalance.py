@@ -29,8 +29,8 @@ def numbered(plan, *rest):
             full.append(plan)
         yield phase
 
-async def rebalanced(app, generation):
-    while app.consumer_generation_id == generation:
+async def rebalanced(group, generation):
+    while group.generation == generation:
         await asyncio.sleep(0.01)
 
 async def stalled(checkpoints, *rest, **more):
@@ -39,7 +39,7 @@ async def stalled(checkpoints, *rest, **more):
     acks = await send(checkpoints, *rest, **more)
     if both:
         os.replace(f"{FOLDER}/armed", f"{FOLDER}/cut")
-        acks.append(asyncio.ensure_future(rebalanced(checkpoints.counting.app, checkpoints.counting.generation)))
+        acks.append(asyncio.ensure_future(rebalanced(checkpoints.counting.group, checkpoints.counting.generation)))
     return acks
 
 CheckpointPlan.phases, Checkpoints._once, Checkpoints._send = numbered, held, stalled
