@@ -169,10 +169,13 @@ class Transaction:
         row: tuple[float] | None = self._row("SELECT since FROM expiry")
         since = NEVER if row is None else row[0]
         rounds = dict(self._database.execute("SELECT digest, round FROM lost").fetchall())
-        sql = "SELECT digest, MAX(round) FROM charge WHERE mode = ? AND digest <> ? GROUP BY digest"
-        for digest, start in self._database.execute(sql, (Mode.STABLE, NO_DIGEST)).fetchall():
-            if not self.is_unanswered(digest, start):
-                rounds[digest] = max(start, rounds.get(digest, start))
+        # A charge without an answer must not hide the answered round before it.
+        sql = (
+            "SELECT digest, MAX(round) FROM charge WHERE mode = ? AND digest <> ? AND NOT EXISTS (SELECT 1 FROM once"
+            " WHERE once.digest = charge.digest AND once.round = charge.round AND once.report = ?) GROUP BY digest"
+        )
+        for digest, start in self._database.execute(sql, (Mode.STABLE, NO_DIGEST, _NO_REPORT)).fetchall():
+            rounds[digest] = max(start, rounds.get(digest, start))
 
         charges = {}
         for digest, start in rounds.items():

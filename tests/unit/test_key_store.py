@@ -169,6 +169,20 @@ def test_a_charge_of_once_without_an_answer_is_answered_later(tmp_path, vault):
     assert client(q, store, vault, 1).status().life == 3.0
 
 
+def test_a_charge_without_an_answer_hides_no_earlier_answer(tmp_path, vault):
+    """After a loss, a clock that goes back led to a second report of the first round."""
+    store, q = tmp_path / "store", query(answers="once", renew="1d", domain=5, other=False)
+    answer(q, store, vault, value=3)
+    with pytest.raises(ReportError):
+        answer(q, store, vault, 1, value=99)
+    answer(query("other"), store, vault, 1)
+    (start, _) = KeyItem.decode(vault.item).rounds[q.digest]
+    assert start == 0
+    lose(store)
+    with pytest.raises(NotYet, match="does not have the report any more"):
+        answer(q, store, vault, 0, value=4)
+
+
 def test_a_fresh_number_is_never_used_twice(tmp_path, vault):
     store, q = tmp_path / "store", query(answers="fresh")
     reports = [answer(q, store, vault, day) for day in range(3)]
