@@ -54,7 +54,7 @@ def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: fl
     return Status(
         due=due,
         spent=float(in_round),
-        remaining=max(0.0, float(min(query.budget - in_round, limits.max_epsilon - total))),
+        remaining=max(0.0, float(min(Fraction(query.budget) - in_round, Fraction(limits.max_epsilon) - total))),
         max_epsilon=limits.max_epsilon,
         per=limits.per,
         counted=float(total),

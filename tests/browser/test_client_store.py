@@ -125,7 +125,6 @@ def test_a_lock_that_another_process_renews_is_an_error(folder):
     assert not (folder / "device").exists()
 
 
-ANSWERS, DEVICES, KILLS = 1_000, 8, 12
 LIFE = """
 import { Client } from "MODULE";
 import { appendFileSync, readFileSync } from "node:fs";
@@ -158,23 +157,27 @@ def waits(folder, name):
     return [float(line) / 1000 for line in path.read_text().split()] if path.exists() else []
 
 
-@pytest.mark.long
-def test_processes_that_are_killed_lose_no_charge_and_keep_nobody_waiting(folder, record_property):
+@pytest.mark.parametrize(
+    ("devices", "answers", "kills"), [(3, 20, 2), pytest.param(8, 1_000, 12, marks=pytest.mark.long)]
+)
+def test_processes_that_are_killed_lose_no_charge_and_keep_nobody_waiting(
+    folder, devices, answers, kills, record_property
+):
     settings = {**SETTINGS, "answers": "fresh", "epsilon": 1.0, "budget": 1e6}
-    names = [f"query-{number}" for number in range(DEVICES)]
+    names = [f"query-{number}" for number in range(devices)]
     definitions = [public_definition(query) for query in make_queries(dict.fromkeys(names, settings)).values()]
     (folder / "many.json").write_text(json.dumps(definitions))
     module = (js_client.built() / "dist" / "index.js").as_uri()
-    (folder / "life.mjs").write_text(LIFE.replace("MODULE", module).replace("ANSWERS", str(ANSWERS)))
+    (folder / "life.mjs").write_text(LIFE.replace("MODULE", module).replace("ANSWERS", str(answers)))
 
     def start(name):
         return subprocess.Popen([js_client.program("node"), "life.mjs", name], cwd=folder, stderr=subprocess.PIPE)
 
     generator = random.Random(48)
     processes = {name: start(name) for name in names}
-    for kill in range(KILLS):
+    for kill in range(kills):
         # The answers of all devices tell how far they are: a kill comes after each share of them.
-        while sum(len(waits(folder, name)) for name in names) < (kill + 1) * ANSWERS * DEVICES // (KILLS + 2):
+        while sum(len(waits(folder, name)) for name in names) < (kill + 1) * answers * devices // (kills + 2):
             time.sleep(0.05 * generator.random())
         victim = generator.choice(names)
         processes[victim].kill()
@@ -187,8 +190,8 @@ def test_processes_that_are_killed_lose_no_charge_and_keep_nobody_waiting(folder
     charges = state(folder)["charges"]
     for name in names:
         rows = [row for row in charges if row["name"] == name]
-        assert sum(Fraction(row["epsilon"]) * row["times"] for row in rows) == ANSWERS
+        assert sum(Fraction(row["epsilon"]) * row["times"] for row in rows) == answers
     longest = max(max(waits(folder, name)) for name in names)
-    record_property("note", f"the longest answer of {DEVICES} processes with {KILLS} kills took {longest:.1f} s")
+    record_property("note", f"the longest answer of {devices} processes with {kills} kills took {longest:.1f} s")
     # A lock is taken over after 10 s. The rest is waiting for others, which a slow machine makes longer.
     assert longest < 10 + patience(5)

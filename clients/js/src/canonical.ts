@@ -2,7 +2,7 @@
 
 import { sha256 } from "@noble/hashes/sha2.js";
 import type { Definition } from "./listing.js";
-import { own } from "./records.js";
+import { own, utf8 } from "./records.js";
 
 /** Members that are floats, by the name of their object: Python writes 1.0 where JavaScript writes 1. */
 const FLOATS: Record<string, string[]> = { query: ["epsilon"], domain: ["high", "low"] };
@@ -16,7 +16,7 @@ export function digestOf(definition: Definition): Uint8Array {
   }
   const numbers = definition.domain instanceof Object && !Array.isArray(definition.domain);
   if (definition.domain != null && !numbers) meaning["other"] = definition.other;
-  return sha256(new TextEncoder().encode(canonical(meaning, "query"))).slice(0, 8);
+  return sha256(utf8(canonical(meaning, "query"))).slice(0, 8);
 }
 
 /** Return the JSON of a value. `of` is the name of the member that holds it. */

@@ -67,12 +67,6 @@ export class Positions {
   /** Return how many inner edges are not above a number. */
   #bin(value: Value): number {
     if (typeof value !== "number" || Number.isNaN(value)) throw new ReportError("The answer must be a number.");
-    let low = 0;
-    for (let high = this.size - 1; low < high; ) {
-      const middle = (low + high) >> 1;
-      if (this.#edges![middle + 1]! <= value) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    return this.#edges!.slice(1, -1).filter((edge) => edge <= value).length;
   }
 }

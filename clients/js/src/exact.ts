@@ -1,6 +1,8 @@
 /** Exact arithmetic. An amount is an integer: a float times 2^1074, so that every float is one. */
 
 const LEAST = 1074;
+/** The amount of 1. */
+export const UNIT = 1n << 1074n;
 const MANTISSA = 52n;
 
 /** Return a float above 0 as an amount. */
@@ -39,7 +41,7 @@ export function decimal(amount: bigint): string {
   let places = DIGITS + 1 - Math.floor((bitLength(amount) - LEAST - 1) * Math.log10(2));
   do {
     places--;
-    digits = up(amount * ten(places), ten(-places) << BigInt(LEAST));
+    digits = up(amount * ten(places), ten(-places) * UNIT);
   } while (digits > ten(DIGITS));
   if (places <= 0) return String(digits * ten(-places));
   const text = String(digits).padStart(places + 1, "0");
@@ -49,7 +51,7 @@ export function decimal(amount: bigint): string {
 /** Return the amount of a decimal text. */
 export function fromDecimal(text: string): bigint {
   const [whole, part = ""] = text.split(".");
-  return up(BigInt(whole + part) << BigInt(LEAST), ten(part.length));
+  return up(BigInt(whole + part) * UNIT, ten(part.length));
 }
 
 const ten = (power: number) => 10n ** BigInt(Math.max(0, power));
@@ -65,7 +67,7 @@ export const ONE = 1n << FRACTION;
 const HALVINGS = 8n;
 
 /** Return e to the power of numerator / denominator, times `ONE`. */
-export function exp(numerator: bigint, denominator = 1n << BigInt(LEAST)): bigint {
+export function exp(numerator: bigint, denominator = UNIT): bigint {
   const x = (numerator << FRACTION) / (denominator << HALVINGS);
   let sum = ONE;
   for (let term = ONE, i = 1n; term; i++) {

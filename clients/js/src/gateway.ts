@@ -46,7 +46,7 @@ export class Gateway {
   /** Return the body of `GET /v1/queries`. */
   async queries(): Promise<unknown> {
     const response = await this.#send("/v1/queries", {});
-    if (!response.ok) throw new DeliveryError(`The gateway does not list its queries: ${response.status}.`);
+    if (!response.ok) throw new DeliveryError(`The gateway lists no queries: ${response.status}.`);
     return response.json();
   }
 

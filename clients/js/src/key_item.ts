@@ -2,9 +2,9 @@
 
 import { StoreError } from "./errors.js";
 import { decimal, fromDecimal, rounded } from "./exact.js";
-import { roundCharge, sum } from "./ledger.js";
-import { hex } from "./records.js";
-import { FRESH, STABLE, type State } from "./state.js";
+import { noiseRows, sum } from "./ledger.js";
+import { hex, utf8 } from "./records.js";
+import { firstReport, FRESH, STABLE, type State } from "./state.js";
 
 /** A place for the key item that no backup of the store copies, for example the system's key store. */
 export interface KeyStore {
@@ -20,7 +20,7 @@ export interface KeyItem {
   life: string;
   /** The device time, rounded up to a second. */
   newest: number;
-  /** The last round of each digest for life or once, and its charge. */
+  /** The last round of each digest that a report for life or once used, and the charge of its noise. */
   rounds: Record<string, [start: number, charge: string]>;
   version: 1;
 }
@@ -30,20 +30,24 @@ const MOST_BYTES = 65_536;
 
 /** Return the item of a state, in canonical JSON. */
 export function itemOf(state: State, key: Uint8Array): Uint8Array {
-  const { charges, given, newest } = state;
+  const { charges, given, lost, newest, since } = state;
   const rounds: KeyItem["rounds"] = {};
   const fresh: KeyItem["fresh"] = {};
-  // A lost store has no charges of the draws that the item knows.
-  for (const digest of [...charges.map((row) => row.digest), ...Object.keys(given)].sort()) {
+  // A lost store has no charges of the rounds and the draws that the item knows.
+  for (const digest of [...charges.map((row) => row.digest), ...Object.keys({ ...given, ...lost })].sort()) {
     const own = (mode: number) => charges.filter((row) => row.digest === digest && row.mode === mode);
-    const start = Math.max(...own(STABLE).map((row) => row.round));
-    if (digest && start >= 0) rounds[digest] = [start, decimal(roundCharge(state, digest, start))];
+    const rows = own(STABLE);
+    const last = Math.max(...rows.map((row) => row.round));
+    const start = Math.max(lost[digest] ?? -1, firstReport(state, digest, last) === "" ? -1 : last);
+    // Noise that had expired needs room again after a loss.
+    const noise = rows.filter((row) => row.round === start && row.used > (since ?? -Infinity));
+    if (digest && start >= 0) rounds[digest] = [start, decimal(sum(noise))];
     const draws = Math.max(given[digest] ?? 0, ...own(FRESH).map((row) => row.number + row.times));
     if (draws) fresh[digest] = draws;
   }
   // The members are in the order of canonical JSON.
   const item: KeyItem = { fresh, key: hex(key), life: decimal(sum(charges)), newest: Math.ceil(newest), rounds, version: 1 };
-  const bytes = new TextEncoder().encode(JSON.stringify(item));
+  const bytes = utf8(JSON.stringify(item));
   if (bytes.length > MOST_BYTES) throw new StoreError(`The key item would have more than ${MOST_BYTES} bytes.`);
   return bytes;
 }
@@ -58,14 +62,17 @@ export function readItem(bytes: Uint8Array): KeyItem {
 /** Book the charges that a lost or old store lacks. */
 export function restore(state: State, { fresh, life, newest, rounds }: KeyItem): void {
   const book = (text: string, booked: bigint, digest: string, round: number) => {
-    if (fromDecimal(text) <= fromDecimal(decimal(booked))) return;
-    const epsilon = rounded(fromDecimal(text) - booked, true);
+    const amount = fromDecimal(text);
+    if (amount <= fromDecimal(decimal(booked))) return;
+    const epsilon = rounded(amount - booked, true);
     state.charges.push({ name: LOST, digest, round, mode: STABLE, number: 0, epsilon, times: 1, used: newest });
   };
   for (const [digest, [start, charge]] of Object.entries(rounds)) {
-    if (start < (state.rounds[digest] ?? 0)) continue;
-    book(charge, roundCharge(state, digest, start), digest, start);
-    state.rounds[digest] = start;
+    const booked = sum(noiseRows(state, digest, STABLE, start));
+    // The key draws the same noise again, but a report of once is gone.
+    if (!booked || firstReport(state, digest, start) === "") state.lost[digest] = start;
+    book(charge, booked, digest, start);
+    state.rounds[digest] = Math.max(state.rounds[digest] ?? 0, start);
   }
   book(life, sum(state.charges), "", 0);
   for (const [digest, draws] of Object.entries(fresh)) state.given[digest] = Math.max(state.given[digest] ?? 0, draws);

@@ -4,7 +4,7 @@ import { amountOf, type Charge, type Query } from "./definition.js";
 import { BudgetSpent, NotYet } from "./errors.js";
 import { exact, nearest, rounded } from "./exact.js";
 import type { Limits } from "./limits.js";
-import { own } from "./records.js";
+import { own, utf8 } from "./records.js";
 import { bytesOf, hmac, joined } from "./source.js";
 import { FRESH, STABLE, type ChargeRow, type State } from "./state.js";
 
@@ -30,8 +30,8 @@ const SLACK = 10n ** 12n;
 /** Refuse a second answer in a period, and an answer in an earlier period. */
 export function checkPeriod(state: State, query: Query, now: number, key: Uint8Array): void {
   const { name, period } = query.definition;
-  const last = own(state.last, name);
-  if (last === undefined || Math.floor(now / period) > Math.floor(last / period)) return;
+  const last = own(state.last, name) ?? -Infinity;
+  if (Math.floor(now / period) > Math.floor(last / period)) return;
   const due = dueTime(state, query, now, key);
   throw new NotYet(`Query ${name} can be answered again in ${Math.round(due - now)} s.`, due);
 }
@@ -39,10 +39,9 @@ export function checkPeriod(state: State, query: Query, now: number, key: Uint8A
 /** Return a time in the next open period. The key spreads the times of devices over the period. */
 export function dueTime(state: State, query: Query, now: number, key: Uint8Array): number {
   const { name, period } = query.definition;
-  const last = own(state.last, name);
-  const next = last === undefined ? 0 : Math.floor(last / period) + 1;
-  const index = Math.max(Math.floor(now / period), next);
-  const text = joined([new TextEncoder().encode("due"), query.digest, bytesOf(BigInt(index), 8)]);
+  const last = own(state.last, name) ?? -Infinity;
+  const index = Math.max(Math.floor(now / period), Math.floor(last / period) + 1);
+  const text = joined([utf8("due"), query.digest, bytesOf(index, 8)]);
   const place = hmac(key, text).subarray(0, 6).reduceRight((sum, byte) => sum * 256 + byte, 0) / 2 ** 48;
   return index * period + period * place;
 }
@@ -83,10 +82,12 @@ export function decide(state: State, query: Query, now: number, limits: Limits):
 
 /** Book the charge and the use of an answer, or refuse it. Return the round of its noise. */
 export function charge(state: State, query: Query, now: number, limits: Limits): number {
-  const { name, digest, renew } = query.definition;
+  const { name, digest, answers, renew } = query.definition;
   const { round, unpaid, time, refusal, exceeds } = decide(state, query, now, limits);
   if (exceeds && renew) warn(name, limits);
   if (refusal) throw new BudgetSpent(refusal);
+  // A round counts as answered in the key item only after its first report is stored.
+  if (answers === "once" && !rowsOf(state, query, round).length) state.once[digest] = { round, report: "" };
   if (unpaid.times) {
     const mode = modeOf(query);
     const number = mode === FRESH ? (state.given[digest] ?? 0) : 0;
@@ -95,6 +96,7 @@ export function charge(state: State, query: Query, now: number, limits: Limits):
   for (const row of rowsOf(state, query, round)) row.used = time;
   state.rounds[digest] = round;
   state.newest = time;
+  state.since = time - limits.per;
   joinOld(state, digest, limits);
   return round;
 }
@@ -102,28 +104,25 @@ export function charge(state: State, query: Query, now: number, limits: Limits):
 /** Join the charges of a digest that no later answer can use. Their sum and their newest use stay. */
 function joinOld(state: State, digest: string, { per }: Limits): void {
   const isPast = (row: ChargeRow) => row.round < state.rounds[digest]!;
+  const isExpired = (row: ChargeRow) => row.used <= state.newest - per;
   // A round never returns, and a draw below the next number is answered. What counts now expires by its own use.
   const isOld = (row: ChargeRow) =>
     row.digest === digest &&
-    (row.used <= state.newest - per || per === Infinity) &&
-    (row.mode === STABLE ? isPast(row) : row.number + row.times <= (state.given[digest] ?? 0));
-  const kept: ChargeRow[] = [];
+    (row.mode === STABLE
+      ? isExpired(row) && isPast(row)
+      : (isExpired(row) || per === Infinity) && row.number + row.times <= (state.given[digest] ?? 0));
+  const kept = new Map<unknown, ChargeRow>();
   for (const row of state.charges) {
-    const isLike = (other: ChargeRow) =>
-      isOld(other) &&
-      isPast(other) === isPast(row) &&
-      other.name === row.name &&
-      other.mode === row.mode &&
-      other.epsilon === row.epsilon;
-    const first = isOld(row) && kept.find(isLike);
-    if (!first) kept.push(row);
+    const kind = isOld(row) ? JSON.stringify([isPast(row), row.name, row.mode, row.epsilon]) : row;
+    const first = kept.get(kind);
+    if (!first) kept.set(kind, row);
     else {
       first.times += row.times;
       first.round = Math.max(first.round, row.round);
       first.used = Math.max(first.used, row.used);
     }
   }
-  state.charges = kept;
+  state.charges = [...kept.values()];
 }
 
 export function modeOf(query: Query): number {
@@ -133,10 +132,15 @@ export function modeOf(query: Query): number {
 /** Return the charges of the noise of an answer in a round. */
 function rowsOf(state: State, query: Query, round: number): ChargeRow[] {
   const { digest } = query.definition;
-  const given = state.given[digest] ?? 0;
   const mode = modeOf(query);
-  const isOwn = (row: ChargeRow) => (mode === STABLE ? row.round === round : row.number <= given && given < row.number + row.times);
-  return state.charges.filter((row) => row.digest === digest && row.mode === mode && isOwn(row));
+  return noiseRows(state, digest, mode, mode === FRESH ? (state.given[digest] ?? 0) : round);
+}
+
+/** Return the charges of the noise of a round, or of a fresh draw by its number. */
+export function noiseRows({ charges }: State, digest: string, mode: number, place: number): ChargeRow[] {
+  const isOwn = ({ round, number, times }: ChargeRow) =>
+    mode === STABLE ? round === place : number <= place && place < number + times;
+  return charges.filter((row) => row.digest === digest && row.mode === mode && isOwn(row));
 }
 
 /** Return the part of an answer's charge that its noise has not booked. */
@@ -152,7 +156,7 @@ function unpaidOf(query: Query, booked: bigint): Charge {
 /** Return why a limit does not allow an answer, or nothing if it does. */
 function refusalOf(title: string, limit: number, spent: bigint, due: bigint): string | undefined {
   if ((spent + due) * SLACK <= exact(limit) * (SLACK + 1n)) return undefined;
-  return `${title} is ${limit}: ${nearest(spent)} is spent, and the answer costs ${nearest(due)}.`;
+  return `${title} is ${limit}: ${nearest(spent)} is spent, the answer costs ${nearest(due)}.`;
 }
 
 /** Return the charge of a definition in a round. */
@@ -167,9 +171,8 @@ export function sum(rows: ChargeRow[]): bigint {
 const warned = new Set<string>();
 
 /** Warn once of a query whose rounds do not fit. */
-function warn(name: string, { maxEpsilon, per }: Limits): void {
+function warn(name: string, { maxEpsilon }: Limits): void {
   if (warned.has(name)) return;
   warned.add(name);
-  const advice = per < Infinity ? "Pass a larger maxEpsilon." : "Without `per` no charge expires. Pass `per`, for example \"30d\".";
-  console.warn(`hubbub: a new round of query ${name} does not fit maxEpsilon ${maxEpsilon}. ${advice}`);
+  console.warn(`hubbub: a new round of query ${name} does not fit maxEpsilon ${maxEpsilon}. Pass \`per\` or a larger maxEpsilon.`);
 }

@@ -1,6 +1,6 @@
 /** Oracles: how a position in the domain becomes a report. Every integer that they compare with is checked. */
 
-import { exact, exp, largest, WHOLE } from "./exact.js";
+import { exact, exp, largest, ONE, UNIT, WHOLE } from "./exact.js";
 import { NotAllowed } from "./errors.js";
 import { hashing } from "./hashing.js";
 import type { Oracle } from "./law.js";
@@ -34,7 +34,7 @@ export function oracle(name: string, epsilon: number, size: number, thresholds: 
     }
     case "sue":
     case "oue": {
-      const keep = name === "sue" ? largest(1, 1, exp(exact(epsilon), 2n << 1074n)) : WHOLE / 2n;
+      const keep = name === "sue" ? largest(1, 1, exp(exact(epsilon), 2n * UNIT)) : WHOLE / 2n;
       const T_q = WHOLE - (name === "sue" ? keep : largest(1, 1, e));
       if (each && lists({ T_p: keep, T_q })) return unary(size, keep, T_q);
       break;
@@ -42,7 +42,7 @@ export function oracle(name: string, epsilon: number, size: number, thresholds: 
     case "ss":
       // d / (e + 1) and the next integer: the listed threshold tells which of the two it is.
       for (const more of [0, 1]) {
-        const least = Number((BigInt(size) << 320n) / (e + (1n << 320n)));
+        const least = Number((BigInt(size) * ONE) / (e + ONE));
         const members = Math.min(Math.max(least + more, 1), size - 1);
         const T = largest(size - members, members, e);
         if (each && lists({ T })) return subsetSelection(size, members, T);
@@ -78,7 +78,7 @@ function randomizedResponse(size: number, threshold: bigint, table?: Table): Ora
     answer(value, _, source) {
       if (table) value = table.draw(source)[value]!;
       else if (!source.event(threshold)) value = source.other(value, size);
-      return bytesOf(BigInt(value), width);
+      return bytesOf(value, width);
     },
   };
 }

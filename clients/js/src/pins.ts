@@ -73,7 +73,7 @@ export function comparePins(pinned: Pinned, definition: Definition, charge: numb
         ? listed === null || (pin !== null && listed >= pin)
         : same(listed, pin) || (member === "domain" && attributes && same(domains, pin));
     if (fits) continue;
-    throw new NotAllowed(`${member} of ${name} is ${JSON.stringify(listed)}, and ${JSON.stringify(pin)} is pinned.`);
+    throw new NotAllowed(`${member} of ${name} is ${JSON.stringify(listed)}, pinned is ${JSON.stringify(pin)}.`);
   }
 }
 

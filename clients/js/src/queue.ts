@@ -45,7 +45,7 @@ export class Queue {
     const outcome = (await this.#pass()).get(entry.key);
     if (outcome?.state !== "refused") return;
     this.#refusals.delete(entry.key);
-    throw new DeliveryError(`The gateway refused the report: ${outcome.reason}.`);
+    throw new DeliveryError(`The gateway refused a report: ${outcome.reason}.`);
   }
 
   /** Wait until the queue is empty. Throw if the gateway refused reports, or gives no answer for so many seconds. */
@@ -58,7 +58,7 @@ export class Queue {
         this.#refusals.clear();
         throw new DeliveryError(`The gateway refused ${reasons.length} reports: ${reasons.join(", ")}.`);
       }
-      const [left] = [...outcomes.values()].filter(({ state }) => state === "waiting");
+      const left = [...outcomes.values()].find(({ state }) => state === "waiting");
       if (!left) return;
       if (this.#closed || Date.now() > end) throw new DeliveryError(`Reports are not accepted yet: ${left.reason}.`);
       await new Promise((resolve) => setTimeout(resolve, 1000 * Math.min(pause(this.#failures), patience)));

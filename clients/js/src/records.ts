@@ -1,4 +1,4 @@
-/** Bytes as digits, and records whose names come from outside. */
+/** Bytes as digits, texts as bytes, and records whose names come from outside. */
 
 export function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -6,6 +6,10 @@ export function hex(bytes: Uint8Array): string {
 
 export function unhex(digits: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(digits.match(/../g)!, (byte) => parseInt(byte, 16));
+}
+
+export function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
 }
 
 /** Return the member of a record by a name, which may also be that of a member of all objects. */

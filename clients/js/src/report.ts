@@ -1,7 +1,12 @@
 /** The report of an answer, and its frame. */
 
 import type { Query } from "./definition.js";
+import { utf8 } from "./records.js";
 import { ANSWER, ATTRIBUTE, bytesOf, EVERY_CLASS, joined, ROWS, type Source } from "./source.js";
+
+const VERSION = 1;
+/** The gateway gives a frame its id. */
+const NO_ID = new Uint8Array(8);
 
 /** Return the stream of an attribute, a purpose and classes. */
 export type Streams = (attribute: number, purpose: number, classes: number[]) => Source;
@@ -20,19 +25,22 @@ export function reportOf(query: Query, answer: number[], streams: Streams): Uint
   const draws = streams(0, ATTRIBUTE, []);
   const j = strings ? strings.part(draws) : Number(draws.below(BigInt(parts.length)));
   const report = new Uint8Array(definition.width);
-  report.set(joined([bytesOf(BigInt(j), 2), part(j)]));
+  report.set(joined([bytesOf(j, 2), part(j)]));
   return report;
 }
 
 /** Return a binary frame of reports of one group, one after another. */
 export function frameOf(query: Pick<Query, "digest">, pane: number | bigint, width: number, reports: Uint8Array, group = 0) {
-  const header = new Uint8Array(40);
-  header.set([0x48, 0x42, 0x42, 0x31, 1]);
-  header.set(query.digest, 8);
-  const view = new DataView(header.buffer);
-  view.setUint16(6, width, true);
-  view.setBigInt64(16, BigInt(pane), true);
-  view.setUint32(32, reports.length / width, true);
-  header[36] = group;
-  return joined([header, reports]);
+  const count = reports.length / width;
+  return joined([
+    utf8("HBB1"),
+    bytesOf(VERSION, 2),
+    bytesOf(width, 2),
+    query.digest,
+    bytesOf(pane, 8),
+    NO_ID,
+    bytesOf(count, 4),
+    bytesOf(group, 4),
+    reports,
+  ]);
 }

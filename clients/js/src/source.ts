@@ -89,19 +89,14 @@ export class Keyed extends Source {
   ) {
     super();
     this.#key = key;
-    this.#fields = new Uint8Array(24 + 8 * classes.length);
-    this.#fields.set(digest);
-    const view = new DataView(this.#fields.buffer);
-    view.setUint16(8, attribute, true);
-    view.setUint8(10, mode);
-    view.setUint8(11, purpose);
-    [round, ...classes].forEach((field, i) => view.setBigInt64(12 + 8 * i, BigInt(field), true));
+    const numbers = [round, ...classes].map((field) => bytesOf(field, 8));
+    this.#fields = joined([digest, bytesOf(attribute, 2), bytesOf(mode, 1), bytesOf(purpose, 1), ...numbers]);
   }
 
   take(count: number): Uint8Array {
     while (this.#rest.length < count) {
-      new DataView(this.#fields.buffer).setUint32(this.#fields.length - 4, this.#block++, true);
-      this.#rest = joined([this.#rest, hmac(this.#key, this.#fields)]);
+      const block = joined([this.#fields, bytesOf(this.#block++, 4)]);
+      this.#rest = joined([this.#rest, hmac(this.#key, block)]);
     }
     const data = this.#rest.slice(0, count);
     this.#rest = this.#rest.slice(count);
@@ -130,6 +125,6 @@ function littleEndian(bytes: Uint8Array): bigint {
 }
 
 /** Return an integer as so many bytes, the lowest first. */
-export function bytesOf(integer: bigint, width: number): Uint8Array {
-  return Uint8Array.from({ length: width }, (_, i) => Number((integer >> BigInt(8 * i)) & 255n));
+export function bytesOf(integer: number | bigint, width: number): Uint8Array {
+  return Uint8Array.from({ length: width }, (_, i) => Number((BigInt(integer) >> BigInt(8 * i)) & 255n));
 }

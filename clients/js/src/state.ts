@@ -2,7 +2,7 @@
 
 import { StoreError } from "./errors.js";
 import type { Definition } from "./listing.js";
-import { hex, own } from "./records.js";
+import { hex, own, utf8 } from "./records.js";
 import { hmac } from "./source.js";
 
 /** Modes of a charge: for answers life and once, and for answers fresh. */
@@ -44,6 +44,10 @@ export interface State {
   given: Record<string, number>;
   /** The report of a round of each digest, for answers once. */
   once: Record<string, { round: number; report: string }>;
+  /** The round of each digest that the key item knows, and whose report the store may have lost. */
+  lost: Record<string, number>;
+  /** The device time after which a use counted at the last answer. JSON has null for -Infinity. */
+  since?: number | null;
   queue: Entry[];
   /** The last definition of each query, for answers without a connection. */
   definitions: Record<string, Definition>;
@@ -58,9 +62,9 @@ export function newKey(): Uint8Array {
 /** Return the state of a store that is opened with a key, a new one if there is none yet. */
 export function bound(state: State | undefined, key: Uint8Array, name: string, now: number): State {
   if (key.length !== KEY_BYTES) throw new StoreError(`The key of ${name} has ${key.length} bytes, not ${KEY_BYTES}.`);
-  const mark = hex(hmac(key, new TextEncoder().encode("hubbub: the key of this store")).subarray(0, 8));
+  const mark = hex(hmac(key, utf8("hubbub: the key of this store")).subarray(0, 8));
   if (!state) {
-    const empty = { charges: [], last: {}, rounds: {}, given: {}, once: {}, queue: [], definitions: {} };
+    const empty = { charges: [], last: {}, rounds: {}, given: {}, once: {}, lost: {}, queue: [], definitions: {} };
     return { version: 2, mark, newest: 0, ...empty };
   }
   if (state.version > 2) throw new StoreError(`Store ${name} is of version ${state.version}. Update the client.`);
@@ -69,7 +73,12 @@ export function bound(state: State | undefined, key: Uint8Array, name: string, n
     throw new StoreError(`Store ${name} has another key. Use its first key.`);
   }
   if (state.version < 2) upgrade(state, now);
-  return { ...state, mark };
+  return { ...state, lost: state.lost ?? {}, mark };
+}
+
+/** Return the report of a round for answers once. It is empty if the round is charged and has no answer. */
+export function firstReport({ once }: State, digest: string, round: number): string | undefined {
+  return once[digest]?.round === round ? once[digest].report : undefined;
 }
 
 /** Upgrade a state of version 1, which had neither the time of a use nor the numbers of fresh draws. */

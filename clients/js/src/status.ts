@@ -4,7 +4,7 @@ import type { Query } from "./definition.js";
 import { exact, nearest } from "./exact.js";
 import { decide, dueTime, roundCharge, sum } from "./ledger.js";
 import type { Limits } from "./limits.js";
-import type { State } from "./state.js";
+import type { ChargeRow, State } from "./state.js";
 
 /** Charges of the queries of one name, in epsilon. */
 export interface NameStatus {
@@ -43,8 +43,7 @@ export function statusOf(state: State, query: Query, now: number, limits: Limits
   const active = state.charges.filter((row) => row.used > time - per);
   const counted = sum(active);
   const spent = roundCharge(state, digest, round);
-  const rests = [exact(budget) - spent, exact(maxEpsilon) - counted];
-  const rest = rests[0]! < rests[1]! ? rests[0]! : rests[1]!;
+  const rest = [exact(budget) - spent, exact(maxEpsilon) - counted].reduce((a, b) => (a < b ? a : b));
   const names = [...new Set(state.charges.map((row) => row.name))].sort();
   return {
     due: dueTime(state, query, now, key),
@@ -52,13 +51,18 @@ export function statusOf(state: State, query: Query, now: number, limits: Limits
     remaining: rest > 0n ? nearest(rest) : 0,
     maxEpsilon,
     per: per < Infinity ? per : null,
-    counted: nearest(counted),
-    life: nearest(sum(state.charges)),
+    counted: amount(active),
+    life: amount(state.charges),
     lengthened,
     queries: names.map((name) => ({
       name,
-      counted: nearest(sum(active.filter((row) => row.name === name))),
-      life: nearest(sum(state.charges.filter((row) => row.name === name))),
+      counted: amount(active, name),
+      life: amount(state.charges, name),
     })),
   };
+}
+
+/** Return the sum of charges, of all names or of one. */
+function amount(rows: ChargeRow[], name?: string): number {
+  return nearest(sum(rows.filter((row) => name === undefined || row.name === name)));
 }

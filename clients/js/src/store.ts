@@ -1,7 +1,7 @@
 /** The store of a device and its key: what is made at a first start, and what is refused if a part is lost. */
 
 import { StoreError } from "./errors.js";
-import { itemOf, readItem, restore, type KeyItem, type KeyStore } from "./key_item.js";
+import { itemOf, readItem, restore, type KeyStore } from "./key_item.js";
 import { hex, unhex } from "./records.js";
 import { bound, newKey, type State } from "./state.js";
 
@@ -28,8 +28,6 @@ export interface Keys {
 
 export interface Store extends Pick<Place, "alone" | "close"> {
   readonly key: Uint8Array;
-  /** The rounds that the key item had when the store was opened. */
-  readonly known: KeyItem["rounds"];
   update<T>(change: (state: State) => T): Promise<T>;
   /** Return the key item of the state, if there is a key store. It throws if the item has no room. */
   itemOf(state: State): Uint8Array | undefined;
@@ -44,7 +42,7 @@ export function opened(place: Place, name: string, { key: given, keyStore, first
     throw new StoreError(`Store ${name} ${problem}`);
   };
   const update: Store["update"] = (change) =>
-    place.step(({ state }) => change(state ?? refuse("was deleted. Open it again.")));
+    place.step(({ state }) => change(state ?? refuse("was deleted. Restore it.")));
   return place.alone(async () => {
     const bytes = await guarded(() => keyStore?.read());
     const item = bytes && readable(() => readItem(bytes));
@@ -52,9 +50,11 @@ export function opened(place: Place, name: string, { key: given, keyStore, first
       const { state, key: own } = stored;
       const hasKey = item || given || own || !state?.charges?.length;
       if (item && given && hex(given) !== item.key) refuse("has a key item with another key.");
-      if (!hasKey) refuse("has lost its key. Restore the key.");
-      if (!state && !item && own) refuse("is missing, but its key exists. Restore the store.");
-      if (!state && !item && given && !first && name !== MEMORY) refuse("is missing. Pass `first: true` at a first start.");
+      if (!hasKey) refuse("has lost its key. Restore it.");
+      if (!state && !item) {
+        if (own) refuse("is missing, but its key exists. Restore it.");
+        if (given && !first && name !== MEMORY) refuse("is missing. Pass `first: true` at a first start.");
+      }
       const key = item ? unhex(item.key) : (given ?? own ?? newKey());
       stored.state = bound(state, key, name, now);
       if (item) readable(() => restore(stored.state!, item));
@@ -69,7 +69,7 @@ export function opened(place: Place, name: string, { key: given, keyStore, first
         if (stored.key && hex(stored.key) === hex(key)) stored.key = undefined;
       });
     }
-    return { key, known: item ? item.rounds : {}, update, itemOf: makeItem, write, alone: place.alone, close: place.close };
+    return { key, update, itemOf: makeItem, write, alone: place.alone, close: place.close };
   });
 }
 
@@ -87,6 +87,6 @@ function readable<T>(act: () => T): T {
   try {
     return act();
   } catch {
-    throw new StoreError("The key item is damaged, or of another version.");
+    throw new StoreError("The key item is damaged. Restore it.");
   }
 }

@@ -1,6 +1,7 @@
 /** Unknown strings: the cells of a text that nobody listed. */
 
 import { sha256 } from "@noble/hashes/sha2.js";
+import { utf8 } from "./records.js";
 import { bytesOf, joined, type Source } from "./source.js";
 
 /** A domain of texts that nobody listed. */
@@ -56,7 +57,7 @@ export class Strings {
   /** Return the cell of a text in a part, by the numbers of its chunks. */
   cell(numbers: number[], part: number): number {
     return numbers.slice(0, part + 1).reduce((cell, number, i) => {
-      const fields = [bytesOf(BigInt(i), 2), bytesOf(BigInt(number), 4), bytesOf(BigInt(part >> 3), 1)];
+      const fields = [bytesOf(i, 2), bytesOf(number, 4), bytesOf(part >> 3, 1)];
       const hash = sha256(joined([this.#digest, ...fields]));
       const word = new DataView(hash.buffer, hash.byteOffset).getUint32(4 * (part & 7), true);
       return cell ^ word % 2 ** this.#domain.cells;
@@ -75,7 +76,7 @@ export class Strings {
     if (normal !== "none") text = text.normalize();
     if (normal === "NFC lower") text = text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
     const alphabet = this.#alphabet;
-    if (!alphabet) return Array.from(new TextEncoder().encode(text), (byte) => byte || 255);
+    if (!alphabet) return Array.from(utf8(text), (byte) => byte || 255);
     return Array.from(text, (character) => alphabet.indexOf(character) + 1 || alphabet.length);
   }
 }

@@ -31,7 +31,7 @@ export class Table {
     const count = this.#weigh(1n, 1n);
     const likely = sum(count.slice(this.#points));
     const low = (hi: bigint) => (WHOLE - hi * likely) / (sum(count) - likely);
-    return low(this.#hi) === this.#lo && this.#lo > 0n && this.#within(this.#hi, low, e) && !this.#within(this.#hi + 1n, low, e);
+    return low(this.#hi) === this.#lo && this.#within(this.#hi, low, e) && !this.#within(this.#hi + 1n, low, e);
   }
 
   #within(hi: bigint, low: (hi: bigint) => bigint, e: bigint): boolean {
