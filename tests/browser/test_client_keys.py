@@ -69,6 +69,28 @@ def test_once_is_not_answered_twice_with_a_store_from_before_the_answer(device, 
     assert early["status"]["life"] == pytest.approx(other[0]["record_charge"] + 1, abs=1e-11)
 
 
+def test_a_charge_without_an_answer_hides_no_earlier_answer(device):
+    """After a loss, a clock that goes back led to a second report of the first round."""
+    listing = [item_of(answers="once", renew="1d")]
+    assert device.outcomes([10], listing) == ["ok"]
+    assert device.outcomes([DAY + 10], listing, value=-1) == ["ReportError"]
+    assert device.outcomes([DAY + 20], [item_of("other")]) == ["ok"]
+    assert item(device)["rounds"][listing[0]["digest"]] == [0, "1"]
+    lose_store(device)
+    assert device.outcomes([10], listing) == ["NotYet"]
+
+
+def test_a_draw_of_a_backup_between_its_charge_and_its_answer_is_not_used_again(device):
+    listing = [item_of(answers="fresh", budget=9.0)]
+    assert device.outcomes([10], listing, value=-1) == ["ReportError"]
+    shutil.copy(device.folder / "device", device.folder / "backup")
+    (first,) = device.live([20], listing)
+    shutil.copy(device.folder / "backup", device.folder / "device")
+    (second,) = device.live([30], listing)
+    assert first["frame"][80:] != second["frame"][80:]
+    assert item(device)["fresh"] == {listing[0]["digest"]: 2}
+
+
 def test_a_fresh_draw_is_not_repeated(device):
     listing = [item_of(answers="fresh", budget=9.0)]
     frames = [result["frame"][80:] for result in device.live([10, DAY, 2 * DAY], listing)]
@@ -86,8 +108,8 @@ def test_a_fresh_draw_is_not_repeated(device):
 def test_the_item_knows_a_charge_before_its_report_leaves(device):
     listing = [item_of(answers="fresh", budget=9.0)]
     waiting, *results = device.live([{"at": 10, "value": 99}, 20, DAY], listing)
-    assert (waiting["error"], item(device)["life"]) == ("ReportError", "3")
-    assert [(result["item"]["life"], result["item"]["newest"]) for result in results] == [("2", 20), ("3", DAY)]
+    assert (waiting["error"], item(device)["life"]) == ("ReportError", "2")
+    assert [(result["item"]["life"], result["item"]["newest"]) for result in results] == [("1", 20), ("2", DAY)]
 
 
 def test_a_write_that_fails_sends_nothing_and_keeps_the_charge(device):

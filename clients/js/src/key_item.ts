@@ -37,8 +37,9 @@ export function itemOf(state: State, key: Uint8Array): Uint8Array {
   for (const digest of [...charges.map((row) => row.digest), ...Object.keys({ ...given, ...lost })].sort()) {
     const own = (mode: number) => charges.filter((row) => row.digest === digest && row.mode === mode);
     const rows = own(STABLE);
-    const last = Math.max(...rows.map((row) => row.round));
-    const start = Math.max(lost[digest] ?? -1, firstReport(state, digest, last) === "" ? -1 : last);
+    // A charge without an answer must not hide the answered round before it.
+    const answered = rows.filter((row) => firstReport(state, digest, row.round) !== "");
+    const start = Math.max(lost[digest] ?? -1, ...answered.map((row) => row.round));
     // Noise that had expired needs room again after a loss.
     const noise = rows.filter((row) => row.round === start && row.used > (since ?? -Infinity));
     if (digest && start >= 0) rounds[digest] = [start, decimal(sum(noise))];
