@@ -1,4 +1,4 @@
-"""The checks after a world: everything written_values equals what a single process makes from the log."""
+"""The checks after a world: everything published equals what a single process makes from the log."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -84,7 +84,7 @@ def _results(world, right):
             yield Violation("wrong", step, f"{key!r} differs from the log")
     for key in right:
         if key not in written_values:
-            yield Violation("missing", world.steps, f"{key!r} was never written_values")
+            yield Violation("missing", world.steps, f"{key!r} was never published")
 
 
 def _rejects(world, _):
