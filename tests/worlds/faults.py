@@ -1,5 +1,7 @@
 """The faults of a world: which happen when. Some wait for a certain write, and strike a few steps after it."""
 
+from typing import NamedTuple
+
 from aiokafka import TopicPartition
 
 from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
@@ -8,8 +10,10 @@ FIRST = 4.0
 """Seconds until the first fault."""
 KINDS = {
     "kill": 6,
-    "aimed kill": 10,
-    "freeze": 4,
+    "aimed kill": 9,
+    "aimed freeze": 6,
+    "aimed rebalance": 4,
+    "freeze": 2,
     "slow": 2,
     "stop": 2,
     "start": 3,
@@ -49,6 +53,18 @@ AIMS = [
 ]
 
 
+class Aim(NamedTuple):
+    """A fault that waits for a write."""
+
+    fault: str
+    target: str
+    """The kind of write."""
+    after_ack: bool
+    """Whether it strikes after the acknowledgement, not after the sending."""
+    steps: int
+    """The steps until a kill."""
+
+
 class Faults:
     """The schedule of one world."""
 
@@ -58,7 +74,6 @@ class Faults:
         self.hits = {}
         """How often each aimed fault struck, by write."""
         self._aims = []
-        """Aimed kills that wait: the kind of write, whether it strikes after the acknowledgement, and the steps."""
 
     def begin(self):
         world = self._world
@@ -116,23 +131,44 @@ class Faults:
 
     def _aim(self, process, tp, records, *, is_acked):
         for aim in self._aims:
-            target, after_ack, steps = aim
-            if after_ack != is_acked or process.countdown is not None:
+            if aim.after_ack != is_acked or process.countdown is not None:
                 continue
-            if any(kind_of(tp, key, value) == target for key, value, *_ in records):
+            if any(kind_of(tp, key, value) == aim.target for key, value, *_ in records):
                 self._aims.remove(aim)
-                process.countdown = steps
-                name = f"{target}, {'acknowledged' if is_acked else 'sent'}"
+                name = f"{aim.fault} at {aim.target}, {'acknowledged' if is_acked else 'sent'}"
                 self.hits[name] = self.hits.get(name, 0) + 1
+                self._hit(aim, process, tp)
                 return
+
+    def _hit(self, aim, process, tp):
+        world = self._world
+        if aim.fault == "kill":
+            process.countdown = aim.steps
+        elif aim.fault == "freeze":
+            # Longer than a session, so that others own its partitions when it wakes.
+            process.frozen_until = world.now + world.random.choice((7.0, 9.0, LONGEST_FREEZE))
+        else:
+            # The checkpoint is still open when the rebalance comes.
+            world.log.at(tp).blocked_until = world.now + world.random.choice((2.0, 4.0))
+            world.coordinator.rebalance()
+
+    def _add_aim(self, fault):
+        random = self._world.random
+        aim = Aim(fault, random.choice(AIMS), random.random() < 0.6, random.choice((1, 1, 2, 3, 5, 8, 20)))
+        self._aims.append(aim)
+
+    def _aimed_kill(self, _):
+        self._add_aim("kill")
+
+    def _aimed_freeze(self, _):
+        self._add_aim("freeze")
+
+    def _aimed_rebalance(self, _):
+        self._add_aim("rebalance")
 
     def _kill(self, process):
         if process:
             self._world.kill(process, "at once")
-
-    def _aimed_kill(self, _):
-        random = self._world.random
-        self._aims.append((random.choice(AIMS), random.random() < 0.6, random.choice((1, 1, 2, 3, 5, 8, 20))))
 
     def _freeze(self, process):
         if process:

@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant("alert state lost at takeover", PUBLISHER + "final_task", "batch.state.alerts", "{}", 10),
     Mutant(
         "finals before the end of snapshots is read",
-        READER + "_is_past_its_end",
-        "return position >= self._ends[partition] and await self.has_read_all(partition)",
+        READER + "has_read_all",
+        "return bool(await self._consumer.position(tp) >= highwater)",
         "return True",
         8,
     ),

@@ -66,7 +66,7 @@ def _run(seed, mix, *, mutant, story):
         violations = [Violation("unreadable", world.steps, repr(error))]
         finals = 0
 
-    hits = Counter({f"kill: {name}": number for name, number in world.faults.hits.items()})
+    hits = Counter({f"aimed {name}": number for name, number in world.faults.hits.items()})
     result = Result(
         seed=seed,
         mix=mix,
