@@ -5,6 +5,8 @@ HubbubError
 ├── Guarantee          4   a guarantee cannot be kept while running (also a RuntimeError)
 ├── Fenced             4   another process has the name of this worker (also a RuntimeError)
 ├── ClassicGroupsRefused 4 the brokers offer only the newer group protocol (also a RuntimeError)
+├── TargetRefused      4   the target of a sink belongs to another sink, or to other settings
+├── TargetUnreachable  3   the target of a sink accepts no files for a long time
 ├── EmbeddedError      1   the embedded broker is not installed or does not start (also a RuntimeError)
 ├── EstimatorEnded     1   the estimator process ended again and again (also a RuntimeError)
 └── ChildEnded         its   a command of a demo has ended (also a RuntimeError)
@@ -47,6 +49,18 @@ class ClassicGroupsRefused(HubbubError, RuntimeError):
             f"the brokers at {servers} refuse classic groups, which hubbub's workers need; set "
             "`group.coordinator.rebalance.protocols=classic,consumer` at each broker, and start the worker again"
         )
+
+
+class TargetRefused(HubbubError):
+    """A target of a sink that another sink owns, that other settings wrote, or that was replaced."""
+
+    exit_code = 4
+
+
+class TargetUnreachable(HubbubError):
+    """A target of a sink that accepts no files for a long time. The message has the last reason."""
+
+    exit_code = 3
 
 
 class EmbeddedError(HubbubError, RuntimeError):
