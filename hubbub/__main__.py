@@ -20,6 +20,7 @@ COMMANDS = {
     "board": ("aggregator.board.command", "board", "serve a live page and an API of published estimates"),
     "tail": ("aggregator.reading.tail.command", "board", "show estimates and alerts in the terminal"),
     "export": ("aggregator.reading.export.command", "stats", "write published estimates as CSV, JSON lines or Parquet"),
+    "sink": ("aggregator.sink.command", "sink", "write published estimates to files that never change"),
     "metrics": ("aggregator.reading.metrics", "worker", "show the metrics of a running process in words"),
     "rejects": ("aggregator.reading.rejects", "kafka", "show refused frames and their reasons"),
     "init": ("aggregator.plan.init", "stats", "ask five questions and write a query file"),
@@ -53,6 +54,7 @@ PACKAGES = {
     "gateway": (*_KAFKA, "aiohttp", "prometheus_client"),
     "board": (*_STATS, "aiohttp", "rich", "prometheus_client"),
     "simulate": (*_KAFKA, "aiohttp", "prometheus_client"),
+    "sink": (*_STATS, "polars", "aiohttp", "prometheus_client"),
 }
 """The packages that the commands of an extra cannot do without."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
