@@ -229,7 +229,7 @@ generate: pages chart ## write all that programs write: pages, schemas, vectors,
 
 # Pinned with their hashes: what the image holds, what tests and CI run with, and what builds the wheel.
 lock: .venv/.lint ## pin what pyproject.toml asks for anew
-	$(UV) pyproject.toml --python-platform linux --extra worker --extra gateway --extra board --extra simulate -o deploy/requirements.txt
+	$(UV) pyproject.toml --python-platform linux --extra worker --extra gateway --extra board --extra simulate --extra sink -o deploy/requirements.txt
 	$(UV) pyproject.toml --universal --extra test --extra lint -o .ci/requirements.txt
 	$(UV) --universal --group build -o deploy/build-requirements.txt
 	$(UV) --universal --group release -o deploy/release-requirements.txt
