@@ -71,6 +71,7 @@ RUNS = {
     "worker": [*WHERE, "--queries", "q.toml", *RETIRE_OPTIONS, "--port", "{port}"],
     "gateway": [*WHERE, "--queries", "q.toml", "--port", "0", "--health-port", "{port}"],
     "board": [*WHERE, "--port", "0", "--health-port", "{port}"],
+    "sink": [*WHERE, "--to", "files", "--once"],
 }
 """The arguments of each command. Those with a health port run until they are stopped."""
 CLIENT = "import sys\nfor line in sys.stdin: print('00', flush=True)\n"
