@@ -8,11 +8,15 @@ import duckdb
 import polars as pl
 import pytest
 
+import hubbub
+from aggregator.reading.export import reader
+from aggregator.records.decoder import decode
 from aggregator.sink import row_file
 from aggregator.sink.file_names import FINALS, OPEN, FileName
 from aggregator.sink.folder import Folder
+from oracles.errors import ParameterError
 from tests.boards import START
-from tests.sinks import KEY, files_of, keys
+from tests.sinks import KEY, files_of, final, keys
 
 PAGE = (Path(__file__).parents[2] / "docs" / "dataout.md").read_text()
 
@@ -68,3 +72,29 @@ def test_polars_reads_all_files(folder):
     table = names["shares"]
     assert table.columns == ["value", "unbiased", "low", "high"]
     assert table.height == 3 * table["value"].n_unique()
+
+
+def test_hubbub_reads_the_rows_of_a_folder_as_those_of_kafka(folder):
+    table = hubbub.read(folder, "homepage")
+    assert table.schema == reader.table([]).schema
+    moments = [START, START + 60, START + 120, START + 86_400]
+    assert table["end"].unique().sort().dt.epoch("s").to_list() == moments
+    records = [decode(final(end, size=60)[2]) for end in moments]
+    assert table.equals(reader.table(records))
+    assert hubbub.read(str(folder), "homepage", since=START + 60, until=START + 120)["end"].n_unique() == 1
+    assert hubbub.read(folder, "homepage", kind="hopping").is_empty()
+    assert hubbub.read(folder, "older")["reason"].is_null().all()
+
+
+def test_hubbub_says_what_a_folder_does_not_hold(folder):
+    for arguments, text in (
+        ({"query": "homepages"}, "homepage"),
+        ({"query": "homepage", "group": "ios"}, "no groups"),
+        ({"query": "homepage", "compare": (START, START + 60)}, "need the records of Kafka"),
+    ):
+        with pytest.raises(ParameterError, match=text):
+            hubbub.read(folder, **arguments)
+    with pytest.raises(ParameterError, match="no folder"):
+        hubbub.read(folder / "nothing", "homepage")
+    with pytest.raises(ParameterError, match="object stores"):
+        hubbub.read("s3://bucket/prefix", "homepage")

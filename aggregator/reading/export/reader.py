@@ -5,15 +5,17 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from aggregator.reading.export.finals import finals, panes
+from aggregator.reading.export.finals import finals, no_group, panes
 from aggregator.records.flat_rows import TIMES, column_lists, record_filter
 from aggregator.records.kinds import kind_of
 from aggregator.records.look_choice import looks_of
 from aggregator.records.record import Record
 from aggregator.records.row_columns import COLUMNS
 from aggregator.records.rows import Kind
+from aggregator.sink.target_reader import is_target, read_rows
 from hubbub.kafka.settings import PREFIX, Kafka
 from hubbub.moments import Moment, unix_seconds
 from oracles.errors import ParameterError, extra
@@ -21,7 +23,7 @@ from oracles.estimate.looks import NAMES, Name
 from oracles.query.settings import nearest
 
 if TYPE_CHECKING:
-    from polars import DataFrame
+    from polars import DataFrame, Expr
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ _DIFFERENCES = {
 
 
 def read(
-    servers: str,
+    servers: str | Path,
     query: str,
     *,
     since: Moment = 0,
@@ -69,6 +71,9 @@ def read(
     in each window. `family_error` is the chance of any false proof. It holds for `looks`: "one" comparison, all of a
     "day", or "always". The last one is the default for two groups in windows since the start, "day" for all others.
 
+    `servers` are the addresses of Kafka. A path, or a text with a slash, is the folder of a sink instead. Its files do
+    not allow `compare` and `ask`.
+
     An unknown query, kind or group raises a ParameterError, which names the most similar one.
 
     `.to_pandas()` makes a table of pandas.
@@ -80,7 +85,11 @@ def read(
         raise ParameterError(f"there is no kind of window {kind!r}; {nearest(str(kind), KINDS)}")
     start = unix_seconds(since)
     end = None if until is None else unix_seconds(until)
-    kafka = Kafka(servers=servers, prefix=prefix)
+    if is_target(servers):
+        if compare is not None or ask is not None:
+            raise ParameterError("files of a sink have rows only, and `compare` and `ask` need the records of Kafka")
+        return target_table(servers, query, since=start, until=end, kind=kind, group=group)
+    kafka = Kafka(servers=str(servers), prefix=prefix)
     groups = [name for name in (group, *(compare or ())) if isinstance(name, str)]
     if compare is None:
         is_match = record_filter(start, end, kind, group)
@@ -96,6 +105,25 @@ def read(
     needs_panes = not groups and any(record.span.window.kind == "all" for record in records)
     pane_of = _run(panes(kafka)) if needs_panes else {}
     return difference_table(records, compare, family_error, looks=looks, pane_of=pane_of)
+
+
+def target_table(
+    target: str | Path, query: str, *, since: int, until: int | None, kind: str | None, group: str | None
+) -> "DataFrame":
+    """Return the rows of a query from the files of a sink, with the columns that Kafka's records give."""
+    import polars as pl
+
+    rows = read_rows(target, query, lambda name: kind in (None, name.window.partition("-")[0]))
+    is_match = pl.col("group").is_null() if group is None else pl.col("group") == group
+    matches = rows.filter(is_match)
+    if group is not None and matches.is_empty():
+        groups = rows["group"].drop_nulls().unique().to_list()
+        raise ParameterError(no_group(query, [group], groups))
+
+    matches = matches.filter(pl.col("end") >= since)
+    if until is not None:
+        matches = matches.filter(pl.col("end") < until)
+    return matches.select(COLUMNS.keys()).with_columns(_times())
 
 
 def pair_filter(
@@ -185,8 +213,14 @@ def table(records: list[Record]) -> "DataFrame":
     # Here, since CSV and JSON lines do not need this large package.
     import polars as pl
 
-    times = [pl.from_epoch(name, time_unit="s").dt.replace_time_zone("UTC") for name in TIMES]
-    return pl.DataFrame(column_lists(records), schema=COLUMNS).with_columns(times)
+    return pl.DataFrame(column_lists(records), schema=COLUMNS).with_columns(_times())
+
+
+def _times() -> "list[Expr]":
+    """Return the columns of times, in UTC."""
+    import polars as pl
+
+    return [pl.from_epoch(name, time_unit="s").dt.replace_time_zone("UTC") for name in TIMES]
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
