@@ -49,7 +49,7 @@ docs/dataout.md shows how to read the files, and docs/rows.md explains the colum
 Exit code: 0 ended by Ctrl-C or SIGTERM, or --once is done; 2 wrong options; 3 Kafka or the target
 gives no answer; 4 the target belongs to another sink or to other settings, a topic is missing or was
 created anew; 1 other errors."""
-EVERY = "5m"
+OPEN_INTERVAL = "5m"
 SETTLE = "10m"
 MOST_EVERY = HOUR
 _STORE = re.compile(r"[a-z][a-z0-9+.-]*:")
@@ -68,8 +68,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     names = "query to write; repeatable (HUBBUB_SINK_QUERY, with commas between names; default: all queries)"
     variable = os.environ.get("HUBBUB_SINK_QUERY", "")
     parser.add_argument("--query", action="append", metavar="NAME", help=names)
-    every = "longest time from a final to its row in open/: 1s to 1h, or never"
-    add_option(parser, "HUBBUB_SINK_EVERY", "--every", every, default=EVERY, type=_every, metavar="TIME")
+    interval = "longest time from a final to its row in open/: 1s to 1h, or never"
+    add_option(parser, "HUBBUB_SINK_EVERY", "--every", interval, default=OPEN_INTERVAL, type=_every, metavar="TIME")
     files = "period of a file: day or hour; windows shorter than a minute have hours in any case"
     add_option(parser, "HUBBUB_SINK_FILES", "--files", files, default="day", type=one_of(*PERIODS), metavar="PERIOD")
     settle = "time after the end of a file's period until it is written"
@@ -118,7 +118,9 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         import polars as pl  # noqa: F401 - fails before the target is touched
 
     queries = None if options.query is None else frozenset(options.query)
-    plan = SinkPlan(every=options.every, files=options.files, settle=options.settle, keep=options.keep, queries=queries)
+    plan = SinkPlan(
+        interval=options.every, files=options.files, settle=options.settle, keep=options.keep, queries=queries
+    )
     metrics = SinkMetrics()
     target = Folder(options.to)
     async with AsyncExitStack() as stack:

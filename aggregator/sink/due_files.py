@@ -16,7 +16,7 @@ PACE = 300
 class SinkPlan:
     """The settings of a sink that decide what it writes."""
 
-    every: int | None
+    interval: int | None
     """Longest seconds from a final to its row in `open`, or None for no open files."""
     files: Period = "day"
     settle: int = 600
@@ -28,22 +28,22 @@ class SinkPlan:
     def pause(self) -> float:
         """The seconds from the start of one round of writing to the start of the next."""
         # A final that is read right after a start waits for the next round, and for its writing.
-        return PACE if self.every is None else 0.8 * self.every
+        return PACE if self.interval is None else 0.8 * self.interval
 
     def has_query(self, name: str) -> bool:
         return self.queries is None or name in self.queries
 
-    def is_old(self, name: FileName, now: float) -> bool:
+    def is_old(self, name: FileName, time: float) -> bool:
         """Whether the day of a name is older than the files to keep."""
         end = int(datetime.fromisoformat(name.day).replace(tzinfo=UTC).timestamp()) + DAY
-        return self.keep is not None and end + self.keep <= now
+        return self.keep is not None and end + self.keep <= time
 
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
     """What a sink knows of the topics at one moment."""
 
-    now: float
+    time: float
     read_through: float
     """The end of the windows up to which all partitions are read: infinity if they are read to the end."""
     closed_through: Mapping[str, int] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def is_due(name: FileName, progress: ReadProgress, settle: int) -> bool:
 
 
 def _is_due_at_end(name: FileName, progress: ReadProgress, settle: int) -> bool:
-    if name.query in progress.retired or progress.now >= name.end + LONGEST:
+    if name.query in progress.retired or progress.time >= name.end + LONGEST:
         return True
     return progress.closed_through.get(name.query, 0) >= name.end + settle
 

@@ -57,13 +57,13 @@ class FileName:
         start = datetime.fromisoformat(self.day).replace(tzinfo=UTC)
         return int(start.timestamp()) + int(self.hour or 0) * HOUR + self.period
 
-    def path(self, folder: str, late: int = 0) -> str:
-        """Return the path in `finals` or `open`. `late` is the number of a late file, or 0 for the first one."""
+    def path(self, folder: str, number: int = 0) -> str:
+        """Return the path in `finals` or `open`. `number` is that of a late file, or 0 for the first one."""
         parts = [self.window]
         if self.hour is not None:
             parts.append(self.hour)
-        if late:
-            parts.append(f"late-{late}")
+        if number:
+            parts.append(f"late-{number}")
         return f"{self.folder(folder)}/{'.'.join(parts)}.parquet"
 
     def folder(self, folder: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aggregator.errors import TargetRefused
 
-OWN = "_sink"
+SINK_FOLDER = "_sink"
 """The folder of everything that no reader needs."""
 _TEMPORARY = "temporary-"
 
@@ -26,9 +26,10 @@ class Folder:
 
     def take(self) -> None:
         """Take the lock, and remove the files that a killed sink left. Raise TargetRefused if another sink has it."""
-        own = self._root / OWN
-        own.mkdir(parents=True, exist_ok=True)
-        lock = os.open(own / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        sink_folder = self._root / SINK_FOLDER
+        sink_folder.mkdir(parents=True, exist_ok=True)
+        # The file stays for ever: a lock on a deleted file would keep nobody away.
+        lock = os.open(sink_folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -39,13 +40,14 @@ class Folder:
         os.truncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
         self._lock = lock
-        for path in own.glob(f"{_TEMPORARY}*"):
+        # Nobody else writes here now, so these are of a process that was killed.
+        for path in sink_folder.glob(f"{_TEMPORARY}*"):
             path.unlink()
 
     def check(self) -> None:
         """Raise TargetRefused if the locked file is no longer that of the folder, and OSError if it cannot be seen."""
         assert self._lock is not None  # noqa: S101 - `take` comes first
-        if not os.path.samestat(os.fstat(self._lock), (self._root / OWN / "lock").stat()):
+        if not os.path.samestat(os.fstat(self._lock), (self._root / SINK_FOLDER / "lock").stat()):
             raise TargetRefused(f"{self._root} was replaced by another folder; start the sink again")
 
     def close(self) -> None:
@@ -59,11 +61,13 @@ class Folder:
         temporary = self._temporary(content)
         try:
             self._make_folders(target.parent)
+            # Unlike a rename, a link fails if another file has the name.
             os.link(temporary, target)
         except FileExistsError:
             return False
         finally:
             temporary.unlink(missing_ok=True)
+        # Until then a crash of the machine could take the name away again.
         _sync(target.parent)
         return True
 
@@ -107,7 +111,7 @@ class Folder:
         """Write a file under a name of its own, down to the disk."""
         self.check()
         self._count += 1
-        path = self._root / OWN / f"{_TEMPORARY}{os.getpid()}-{self._count}"
+        path = self._root / SINK_FOLDER / f"{_TEMPORARY}{os.getpid()}-{self._count}"
         try:
             with path.open("wb") as file:
                 file.write(content)

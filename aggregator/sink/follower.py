@@ -74,12 +74,13 @@ class SinkFollower:
         metrics.lag.set_function(self.lag)
 
     def lag(self) -> float:
-        """Return the age of the oldest final that is in no file yet, in seconds."""
-        times = [finals.since for finals in self._waiting_rows.names.values()]
+        """Return the age of the first_time final that is in no file yet, in seconds."""
+        # Records have the time of the end of their window, so the newest one that was read tells the age of the next.
+        times = [finals.oldest_time for finals in self._waiting_rows.names.values()]
         if not self._is_at_end:
             times += self._newest.values()
-        oldest = min(times, default=float("inf"))
-        return max(0.0, time.time() - oldest) if oldest != float("inf") else 0.0
+        first_time = min(times, default=float("inf"))
+        return max(0.0, time.time() - first_time) if first_time != float("inf") else 0.0
 
     async def run(self, state: SinkState, *, once: bool = False) -> None:
         """Read and write until cancelled, or with `once` up to the present end."""
@@ -134,6 +135,7 @@ class SinkFollower:
             if position < begins[tp]:
                 self._add_gaps([Gap(tp.partition, position, begins[tp], _now())])
                 reader.consumer.seek(tp, begins[tp])
+        # The topic of states is small, and is read again as a whole.
         for tp in set(reader.partitions) - set(tps):
             await reader.consumer.seek_to_beginning(tp)
 
@@ -177,6 +179,7 @@ class SinkFollower:
 
     async def _probe(self, reader: LogReader, definitions: Follower) -> None:
         """Ask Kafka for the ends of the topics and for the definitions. Raise an error after a long silence."""
+        # What was closed before the ends were asked for is in the finals up to these ends.
         self._closed_before = dict(self._closed_through)
         try:
             async with asyncio.timeout(PROBE):
@@ -194,7 +197,7 @@ class SinkFollower:
         names = definitions.definitions
         read_through = min((self._newest.get(tp, 0.0) for tp in self._estimates(reader)), default=0.0)
         return ReadProgress(
-            now=time.time(),
+            time=time.time(),
             read_through=float("inf") if self._is_at_end else read_through,
             closed_through=self._closed_before,
             retired=names.digests.keys() - names.active.keys(),
@@ -237,13 +240,13 @@ class SinkFollower:
         if final is None or not final.final or not self._plan.has_query(final.query):
             return
 
-        now = time.time()
+        read_time = time.time()
         name = FileName.of(final, self._plan.files)
-        if self._plan.is_old(name, now):
+        if self._plan.is_old(name, read_time):
             self._metrics.skipped.labels("old").inc()
             return
         final_rows = [{"position": position, **row} for position, row in enumerate(rows(final))]
-        self._waiting_rows.add(name, final_rows, (record.partition, record.offset), now)
+        self._waiting_rows.add(name, final_rows, (record.partition, record.offset), read_time)
         self._metrics.finals.inc()
         self._metrics.rows.inc(len(final_rows))
 

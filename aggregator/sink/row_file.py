@@ -21,6 +21,7 @@ def encode(rows: "DataFrame") -> bytes:
     """Return the file of these rows."""
     order = ["end", "digest", "attribute", "group", "position"]
     buffer = io.BytesIO()
+    # The name of the release or a time would give other bytes to equal rows.
     rows.select(SCHEMA.keys()).sort(order, nulls_last=False).write_parquet(
         buffer,
         compression="zstd",
@@ -34,6 +35,7 @@ def decode(content: bytes) -> "DataFrame":
     """Return the rows of a file, with null in the columns that its release did not have."""
     import polars as pl
 
+    # Later releases may have more columns, which this one does not know.
     rows = pl.read_parquet(io.BytesIO(content), hive_partitioning=False)
     missing = [pl.lit(None, kind).alias(name) for name, kind in _types().items() if name not in rows.columns]
     return rows.with_columns(missing).select(SCHEMA.keys())

@@ -91,7 +91,7 @@ class SinkState:
         return replace(self, gaps=(*self.gaps, *new_gaps))
 
 
-def lost(offsets: Mapping[int, int], begins: Mapping[int, int], now: int) -> list[Gap]:
+def lost(offsets: Mapping[int, int], begins: Mapping[int, int], notice_time: int) -> list[Gap]:
     """Return the gaps between the next offsets and the beginnings of the partitions."""
     pairs = {partition: (offset, begins.get(partition, offset)) for partition, offset in offsets.items()}
-    return [Gap(partition, offset, begin, now) for partition, (offset, begin) in pairs.items() if begin > offset]
+    return [Gap(number, offset, begin, notice_time) for number, (offset, begin) in pairs.items() if begin > offset]

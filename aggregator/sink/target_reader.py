@@ -44,6 +44,7 @@ def read_rows(place: str | Path, query: str, is_kind: Callable[[FileName], bool]
 def _rows(folder: Path, query: str, is_kind: Callable[[FileName], bool]) -> "DataFrame":
     import polars as pl
 
+    # In this order a file that goes from `open` to `finals` meanwhile is there at least once.
     finals = _paths(folder, FINALS, query)
     names = {name for name, _ in finals}
     paths = finals + [(name, path) for name, path in _paths(folder, OPEN, query) if name not in names]

@@ -27,7 +27,7 @@ class WaitingFinals:
 
     number: int
     """The number of its file in the temporary folder."""
-    since: float
+    oldest_time: float
     """The time at which the oldest one was read that is in no file of `open` either, or infinity."""
     size: int = 0
     """The bytes of its whole blocks on disk."""
@@ -50,11 +50,11 @@ class WaitingRows:
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def add(self, name: FileName, rows: Iterable[Mapping[str, Any]], place: tuple[int, int], now: float) -> None:
+    def add(self, name: FileName, rows: Iterable[Mapping[str, Any]], place: tuple[int, int], read_time: float) -> None:
         """Add the rows of a final that was read at this partition and offset."""
         partition, offset = place
         waiting = self._waiting(name)
-        waiting.since = min(waiting.since, now)
+        waiting.oldest_time = min(waiting.oldest_time, read_time)
         waiting.first_offsets.setdefault(partition, offset)
         self._finals += 1
 

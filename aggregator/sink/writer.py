@@ -63,8 +63,8 @@ class Writer:
         for path, moment in self._target.modified(FINALS).items():
             place = parse(path)
             if place is not None:
-                name, late = place
-                times.setdefault(name, {})[late] = moment
+                name, number = place
+                times.setdefault(name, {})[number] = moment
         self._file_times = times
 
     def write(self, progress: ReadProgress, state: SinkState) -> None:
@@ -75,17 +75,18 @@ class Writer:
                 is_late = name in self._file_times and progress.is_at_end
                 if is_late or is_due(name, progress, self._plan.settle):
                     self._write_finals(name)
-            if progress.is_at_end and self._plan.every is not None:
+            if progress.is_at_end and self._plan.interval is not None:
                 self._write_open_files()
+            # The state comes last, or a kill would skip finals that no file has.
             self._save(state)
-            self._remove(progress.now)
+            self._remove(progress.time)
 
     def stop(self, state: SinkState, seconds: float) -> None:
         """Write the open files and the state before the end of the process, in so many seconds."""
         if not self._turn.acquire(timeout=seconds):
             return
         try:
-            if self._plan.every is not None:
+            if self._plan.interval is not None:
                 self._write_open_files(time.monotonic() + seconds)
             self._save(state)
         finally:
@@ -115,26 +116,27 @@ class Writer:
 
             # Another writer was faster. Its finals are not written again.
             self._counts.conflicts.inc()
-            other = self._target.read(path)
-            if other is not None:
-                finals_in_files.append(row_file.finals_in(other))
+            content_of_rival = self._target.read(path)
+            if content_of_rival is not None:
+                finals_in_files.append(row_file.finals_in(content_of_rival))
                 number += 1
         self._waiting_rows.drop(name)
 
     def _write_open_files(self, deadline: float = float("inf")) -> None:
         """Write each name with new finals, the longest waiting first."""
-        waiting = sorted(self._waiting_rows.names.items(), key=lambda item: item[1].since)
+        waiting = sorted(self._waiting_rows.names.items(), key=lambda item: item[1].oldest_time)
         for name, finals in waiting:
-            if finals.since == float("inf") or name in self._file_times:
+            if finals.oldest_time == float("inf") or name in self._file_times:
                 continue
             if time.monotonic() > deadline:
                 return
+            # The waiting rows begin with those of the last open file, so none is lost.
             rows = row_file.once(self._waiting_rows.rows(name), [])
             path = name.path(OPEN)
             content = row_file.encode(rows)
             self._target.replace(path, content)
             self._note(path, content, rows.height)
-            finals.since = float("inf")
+            finals.oldest_time = float("inf")
 
     def _note(self, path: str, content: bytes, rows: int) -> None:
         self._counts.files.inc()
@@ -150,15 +152,16 @@ class Writer:
             self._target.replace(PATH, content)
             self._state = content
 
-    def _remove(self, now: float) -> None:
+    def _remove(self, moment: float) -> None:
         """Remove open files whose rows are in `finals` long enough, and files of days that are too old."""
         for name in self._open_names():
             times = self._file_times.get(name)
-            if times is not None and now >= open_file_ends(name, min(times.values())):
+            if times is not None and moment >= open_file_ends(name, min(times.values())):
                 self._target.delete(name.path(OPEN))
 
+        # Finals of these days are no longer read, so no late file follows.
         for name, numbers in self._file_times.items():
-            if self._plan.is_old(name, now):
+            if self._plan.is_old(name, moment):
                 for number in numbers:
                     self._target.delete(name.path(FINALS, number))
                 self._target.delete(name.path(OPEN))

@@ -28,7 +28,7 @@ STATE = SinkState("hubbub.", "day")
 
 
 def progress(now=PRESENT, closed=0, read_through=float("inf")):
-    return ReadProgress(now=now, read_through=read_through, closed_through={"homepage": closed})
+    return ReadProgress(time=now, read_through=read_through, closed_through={"homepage": closed})
 
 
 class Nothing:
@@ -54,7 +54,7 @@ def sink(folder, kind=Folder, **plan):
     target = kind(folder)
     with closing(target), closing(WaitingRows()) as waiting:
         target.take()
-        writer = Writer(target, waiting, SinkPlan(every=plan.pop("every", 60), **plan), counts)
+        writer = Writer(target, waiting, SinkPlan(interval=plan.pop("every", 60), **plan), counts)
         writer.start()
         yield writer, waiting
 
@@ -144,7 +144,7 @@ def test_a_writer_that_was_paused_writes_only_what_another_one_lacks(tmp_path):
         other._lock = writer._target._lock
         with closing(WaitingRows()) as rows_of_other:
             add(rows_of_other, [END])
-            Writer(other, rows_of_other, SinkPlan(every=None), writer._counts).write(progress(), STATE)
+            Writer(other, rows_of_other, SinkPlan(interval=None), writer._counts).write(progress(), STATE)
         writer.write(progress(), STATE)
         writer.look = paused_look
     files = contents(tmp_path)

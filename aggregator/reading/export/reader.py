@@ -88,7 +88,7 @@ def read(
     if is_target(servers):
         if compare is not None or ask is not None:
             raise ParameterError("files of a sink have rows only, and `compare` and `ask` need the records of Kafka")
-        return target_table(servers, query, since=start, until=end, kind=kind, group=group)
+        return target_table(servers, query, start=start, end=end, kind=kind, group=group)
     kafka = Kafka(servers=str(servers), prefix=prefix)
     groups = [name for name in (group, *(compare or ())) if isinstance(name, str)]
     if compare is None:
@@ -108,7 +108,7 @@ def read(
 
 
 def target_table(
-    target: str | Path, query: str, *, since: int, until: int | None, kind: str | None, group: str | None
+    target: str | Path, query: str, *, start: int, end: int | None, kind: str | None, group: str | None
 ) -> "DataFrame":
     """Return the rows of a query from the files of a sink, with the columns that Kafka's records give."""
     import polars as pl
@@ -120,9 +120,9 @@ def target_table(
         groups = rows["group"].drop_nulls().unique().to_list()
         raise ParameterError(no_group(query, [group], groups))
 
-    matches = matches.filter(pl.col("end") >= since)
-    if until is not None:
-        matches = matches.filter(pl.col("end") < until)
+    matches = matches.filter(pl.col("end") >= start)
+    if end is not None:
+        matches = matches.filter(pl.col("end") < end)
     return matches.select(COLUMNS.keys()).with_columns(_times())
 
 
