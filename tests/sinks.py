@@ -52,6 +52,8 @@ class Sink:
 
     def __init__(self, kafka, folder, *options):
         address = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--to", str(folder)]
+        if kafka.embedded:
+            address.append("--embedded")
         command = [sys.executable, "-c", COMMAND, *address, *options]
         self.process = forks.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

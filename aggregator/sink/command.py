@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("sink", HELP)
-    add_kafka(parser)
+    add_kafka(parser, embedded=True)
     add_option(parser, "HUBBUB_SINK_TO", "--to", "folder of the files", type=parsed(_folder), metavar="PATH")
     names = "query to write; repeatable (HUBBUB_SINK_QUERY, with commas between names; default: all queries)"
     variable = os.environ.get("HUBBUB_SINK_QUERY", "")
