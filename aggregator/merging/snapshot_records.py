@@ -23,16 +23,14 @@ from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
-from aggregator.tallies.state_forms import WITHOUT_MARKS
+from aggregator.tallies.state_forms import SPLIT, WITH_MARKS, WITHOUT_MARKS
 from aggregator.topics.sizes import LEAST
 from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
 from oracles.query import Query
 
-_WITH_TOTAL = 4
-"""The version of a state of `all`, which has a total of its own."""
-_BARE = 5
-"""The version of a state of all other kinds of windows."""
+_WITH_TOTAL, _BARE = WITH_MARKS
+"""The versions of a state of `all`, which has a total of its own, and of all other kinds of windows."""
 _HEADS = {(WITHOUT_MARKS[0], 1), (WITHOUT_MARKS[1], 0), (_WITH_TOTAL, 1), (_BARE, 0)}
 """The valid versions, each with 1 if there is a total."""
 _STATE = struct.Struct("<B?xxIqqqq")
@@ -40,8 +38,6 @@ _STATE = struct.Struct("<B?xxIqqqq")
 _LENGTH = struct.Struct("<Q")
 PART = LEAST - ENVELOPE
 """Bytes of a state up to which it is one record. A larger one is split into parts, each of which every topic takes."""
-_SPLIT = 6
-"""The version of the record that stands for a split state."""
 _SPLIT_HEAD = struct.Struct("<BxxxIQ32s")
 """Version, number of parts, bytes of the state, and its SHA-256."""
 
@@ -102,14 +98,14 @@ def split_state(key: StateKey, value: bytes) -> list[Write]:
         return [(key.encode(), value)]
 
     parts = [value[offset : offset + PART] for offset in range(0, len(value), PART)]
-    head = _SPLIT_HEAD.pack(_SPLIT, len(parts), len(value), sha256(value).digest())
+    head = _SPLIT_HEAD.pack(SPLIT, len(parts), len(value), sha256(value).digest())
     writes: list[Write] = [(key._replace(part=number).encode(), part) for number, part in enumerate(parts, 1)]
     return [*writes, (key.encode(), head)]
 
 
 def is_split(value: bytes) -> bool:
     """Whether a record stands for a state whose parts are other records."""
-    return len(value) == _SPLIT_HEAD.size and value[0] == _SPLIT
+    return len(value) == _SPLIT_HEAD.size and value[0] == SPLIT
 
 
 def join_state(key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> bytes:

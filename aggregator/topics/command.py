@@ -10,7 +10,7 @@ from pathlib import Path
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
-from aggregator.topics import fence
+from aggregator.topics import fence, formats_return
 from aggregator.topics.broker_topics import SETTLE, alter, create, describe, refuse, repeat
 from aggregator.topics.formats_version import FormatsRise, stop_workers
 from aggregator.topics.layout import (
@@ -73,6 +73,10 @@ def main(arguments: list[str]) -> int:
         replication = options.replication
         frame = options.max_frame
 
+        if options.lower_formats:
+            report.say("".join(f"{line}\n" for line in asyncio.run(formats_return.lower(kafka, dry=options.dry_run))))
+            return 0
+
         rise = FormatsRise(kafka, may_rise=options.raise_formats, stop=options.stop_workers, hint=options.stop_hint)
 
         ensuring = ensure(kafka, partitions, replication, frame, sizes=needs, dry=options.dry_run, rise=rise)
@@ -116,6 +120,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     raising = "raise the formats version to that of this release, while no worker runs"
     parser.add_argument("--raise-formats", action="store_true", help=raising)
+    lowering = "return to the formats version of release 0.2.0, while no worker runs and without a fence (docs/life.md)"
+    parser.add_argument("--lower-formats", action="store_true", help=lowering)
     stopping = "command that stops all workers if --raise-formats needs it; it runs without a shell"
     add_option(parser, "HUBBUB_STOP_WORKERS", "--stop-workers", stopping, type=stop_workers, metavar="COMMAND")
     hint = "how people stop all workers here, for the message about running workers"

@@ -11,6 +11,7 @@ from aggregator.errors import TopicsError
 from aggregator.topics import older_states
 from aggregator.topics.broker_topics import describe
 from aggregator.topics.command import PARTITIONS, ensure, steps
+from aggregator.topics.formats_return import LOWER, TARGET
 from aggregator.topics.formats_version import FormatsRise
 from aggregator.topics.layout import FENCED
 from aggregator.topics.older_states import OlderStates
@@ -155,6 +156,13 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
     return Examination([*lines, *found], code, steps(changes), formats, running, has_fence, found)
 
 
+def way_back(version: int) -> str:
+    """Return how an older release of this formats version can count again."""
+    if version == TARGET:
+        return f"by `{LOWER}`, until the fence is set (docs/life.md)"
+    return "only by a count from nothing (docs/life.md)"
+
+
 def topic_lines(changes: Sequence[str]) -> Iterator[str]:
     """Yield what `hubbub topics` would change."""
     yield from (f"topics: {line}" for line in steps(changes) or ["all are right"])
@@ -185,10 +193,7 @@ def state_lines(
         return
     if formats.is_lower:
         yield f"upgrade: {step}stop all workers, run `{RAISE}{options}`, start workers of this release; the log waits"
-        yield (
-            f"way back: none to releases of formats version {formats.version} after the rise, except a count from "
-            "nothing (docs/life.md)"
-        )
+        yield (f"way back: to releases of formats version {formats.version} after the rise {way_back(formats.version)}")
         return
     if has_fence is not None:
         yield f"fence: set, so workers of releases before {OLDEST} exit at their start" if has_fence else NO_FENCE

@@ -45,8 +45,8 @@ RIGHTS = {
         *_topics("Create", ALL),
         *_topics("Describe", ALL),
         *_topics("AlterConfigs", ALL),
-        *_topics("Read", QUERIES),
-        *_topics("Write", QUERIES),
+        *_topics("Read", QUERIES, SNAPSHOTS),
+        *_topics("Write", QUERIES, SNAPSHOTS),
         *_topics("Alter", QUERIES),
     ),
     "doctor": (

@@ -9,7 +9,13 @@ from aiokafka import AIOKafkaProducer
 
 from hubbub.kafka.clients import client_arguments, started
 
-VALUES = {"page": [0, 0, 1], "site": [3, 3, 40], "both": [[5, 0], [9, 1]], "new": [1, 7, 7, 7]}
+VALUES = {
+    "page": [0, 0, 1],
+    "site": [3, 3, 40],
+    "both": [[5, 0], [9, 1]],
+    "new": [1, 7, 7, 7],
+    "wait": [*range(16)] * 8,
+}
 
 
 @contextmanager

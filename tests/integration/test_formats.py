@@ -25,6 +25,7 @@ from tests.brokers import create_topics
 from tests.integration.admin import change_settings, recreate
 from tests.integration.queries import PAGE
 from tests.integration.workers import Place, until
+from tests.queries import make_text
 
 HIGHER = json.dumps({"version": NEWEST + 1, "release": "9.1.0"}).encode()
 
@@ -136,6 +137,26 @@ def test_the_doctor_finds_states_of_an_older_form_that_are_newer_than_the_rise(p
     assert raise_formats(place) == 0
     set_formats(place, formats.newest_value())
     assert doctor.main(where(place.kafka)) == 0, "they are older than the rise"
+
+
+def test_the_return_needs_no_fence_and_takes_the_marks_of_numbers_alone(place, capsys):
+    lower = where(place.kafka, "--lower-formats")
+    assert topics.main(lower) == 4
+    assert "has a fence, which Kafka cannot take back" in capsys.readouterr().err
+    recreate(place.kafka, "queries", 1)
+    set_formats(place, formats.newest_value())
+    place.define(PAGE + make_text("wait", domain={"low": 0, "high": 60, "bins": 16}))
+    place.define_in_topic(place.queries)
+    keys = [StateKey(place.queries[name].digest, Window("tumbling", 10, 10), 10).encode() for name in ("page", "wait")]
+    place.send(*((0, b"\x05" + bytes(40), key) for key in keys), topic="snapshots")
+    assert topics.main([*lower, "--dry-run"]) == 0
+    assert "formats from version 3 to 2, 1 states of numbers lose their marks" in capsys.readouterr().out
+    assert present(place).version == 3
+    for _ in range(2):
+        assert topics.main(lower) == 0
+        assert present(place) == Formats(2, release())
+        records = [(record.key, record.value) for record in place.read("snapshots")]
+        assert records[2:] == [(keys[1], b"\x03" + bytes(40))]
 
 
 def test_topics_never_lowers_a_higher_version(place, capsys):

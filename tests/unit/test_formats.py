@@ -137,8 +137,16 @@ def test_a_check_names_a_key_that_needs_a_higher_formats_version():
     ("version", "words"),
     [
         (None, ["the prefix is new", "gives it version 3"]),
-        (Formats(), ["version 1; this release", "stop all workers", "way back: none", "a count from nothing"]),
-        (Formats(2, "0.2.0"), ["version 2, raised by release 0.2.0", "stop all workers", "way back: none"]),
+        (Formats(), ["version 1; this release", "stop all workers", "way back: ", "only by a count from nothing"]),
+        (
+            Formats(2, "0.2.0"),
+            [
+                "version 2, raised by release 0.2.0",
+                "stop all workers",
+                "way back: ",
+                "by `hubbub topics --lower-formats`",
+            ],
+        ),
         (Formats(3, "0.3.0"), ["raised by release 0.3.0", "does not rise", "may replace this one, in any order"]),
         (Formats(4, "0.4.0"), ["this release cannot work here", "install release 0.4.0"]),
     ],
@@ -156,7 +164,7 @@ def test_the_doctor_says_whether_older_workers_are_shut_out():
         "fence: none, so workers of releases before 0.3 are not shut out; run `hubbub topics --fence`" in texts[False]
     )
     assert "fence" not in texts[None]
-    assert "fence" not in "\n".join(state_lines(Formats(2, "0.2.0"), [], has_fence=False))
+    assert "fence:" not in "\n".join(state_lines(Formats(2, "0.2.0"), [], has_fence=False))
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ MEANINGS = {
     "--queries": "query file",
     "--query": "(name of the )?query (to answer|of unknown strings|that the client answers)|name of the query",
     "--raise-formats": "raise the formats version",
+    "--lower-formats": "return to the formats version",
     "--fence": "shut out workers of older releases",
     "--quota": "limit of reports a pane, over all tokens",
     "--rate": "(limit of requests|reports|answers) (a|per) second",

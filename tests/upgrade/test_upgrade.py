@@ -24,6 +24,7 @@ PAGE = make_text("page", COMMON, domain=["a", "b", "c"], oracle="grr", epsilon=2
 OTHERS = make_text("site", COMMON, domain=50) + make_text(
     "both", COMMON, attributes={"sex": ["f", "m"], "age": 16}, solution="smp", epsilon=2.0
 )
+NUMBERS = make_text("wait", COMMON, domain={"low": 0, "high": 60, "bins": 16}, epsilon=2.0)
 NEW = make_text("new", COMMON, domain=8, oracle="oue")
 
 
@@ -207,3 +208,32 @@ def test_a_stray_worker_of_an_older_release_is_shut_out_by_the_fence(name, has_f
             assert code == 4, output
         place.send((0, place.frame("page", [0, 1])))
         check_numbers(place)
+
+
+def test_a_return_under_load_loses_nothing_and_needs_no_count_from_nothing(kafka, tmp_path, capsys):
+    """A prefix of release 0.2.0 is raised, and the return ends at that release."""
+    folder = installed(lambda: released("0.2.0"))
+    old = {"PYTHONPATH": str(folder)}
+    target = kafka.kafka(f"b{uuid.uuid4().hex}.")
+    with Upgraded(kafka, tmp_path, PAGE + NUMBERS, kafka=target) as place:
+        code, output = run_old(folder, place, "topics", "--partitions", "2")
+        assert code == 0, output
+        at = ["--kafka", target.servers, "--prefix", target.prefix]
+        assert topics.main([*at, "--raise-formats"]) == 0
+        with load(place, place.queries.values()):
+            worker = place.start().ready()
+            time.sleep(4)
+            assert topics.main([*at, "--lower-formats"]) == 4
+            assert "stop all workers first (1 in the group" in capsys.readouterr().err
+            worker.kill()
+            until(lambda: topics.main([*at, "--lower-formats"]) == 0)
+            assert "formats from version 3 to 2" in capsys.readouterr().out
+            assert asyncio.run(formats_record.look_up(target)).version == 2
+            assert topics.main([*at, "--lower-formats"]) == 0, "a second run changes nothing"
+            older = place.start(**old).ready()
+            time.sleep(4)
+        finals = check_numbers(place)
+        assert len(finals) > 40
+        flags = {flag for final in finals.values() for flag in orjson.loads(final)["quality"]["flags"]}
+        assert not {"partial", "incomplete"} & flags
+        assert older.running

@@ -1,0 +1,120 @@
+"""The return to the formats version of release 0.2.0, which happens only while no worker runs.
+
+That release expects one count for each mark of numbers. So the states of numbers lose their marks, which begin again as
+lost ones do. The record of the version comes last: after a kill the command begins again.
+"""
+
+import json
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+
+from aggregator.tallies.keys import StateKey, Write, decode
+from aggregator.tallies.state_forms import SPLIT, without_marks
+from aggregator.topics.broker_topics import describe
+from aggregator.topics.layout import FENCED
+from hubbub.definitions import formats
+from hubbub.definitions.catalog import Definitions
+from hubbub.definitions.follower import Follower
+from hubbub.definitions.formats import Formats, FormatsError, release
+from hubbub.definitions.key_formats import early_keys
+from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.group import members
+from hubbub.kafka.log_reader import open_log
+from hubbub.kafka.outbox import Outbox, count_refused
+from hubbub.kafka.settings import LARGEST, QUERIES, SNAPSHOTS, Kafka
+
+LOWER = "hubbub topics --lower-formats"
+TARGET = 2
+"""The formats version of release 0.2.0."""
+
+
+async def lower(kafka: Kafka, *, dry: bool) -> list[str]:
+    """Lower the formats version, and return the lines that describe it. If it is impossible, raise a FormatsError."""
+    async with Follower(kafka) as follower:
+        definitions = follower.definitions
+    present = definitions.formats
+    formats.refuse_higher(present)
+    topic = kafka.topic(QUERIES)
+    if present.version <= TARGET:
+        return [f"right {topic}: formats {present}"]
+
+    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+        reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions)]
+        descriptions = await describe(admin, [kafka.topic(SNAPSHOTS)])
+    states = await _states(kafka, descriptions[kafka.topic(SNAPSHOTS)].partitions, _numbers(definitions))
+    reasons += [f"state {key!r} is in parts, which cannot lose its marks" for key in _split(states)]
+    if reasons:
+        raise FormatsError("\n".join([*reasons, "Nothing was changed"]))
+
+    if not dry:
+        await _write(kafka, states)
+    verb = "would lower" if dry else "lowered"
+    count = sum(map(len, states.values()))
+    text = f"{verb} {topic}: formats from version {present.version} to {TARGET}"
+    return [f"{text}, {count} states of numbers lose their marks"]
+
+
+async def _obstacles(admin: AIOKafkaAdminClient, kafka: Kafka) -> list[str]:
+    """Return why no older release could work here, as far as the brokers know."""
+    topic = kafka.topic(QUERIES)
+    reasons = []
+    # A member would go on writing the forms of this release after the version has fallen.
+    names = [str(member) for member in await members(admin, kafka)]
+    if names:
+        reasons.append(f"stop all workers first ({len(names)} in the group): {', '.join(names)}")
+    descriptions = await describe(admin, [topic])
+    if descriptions[topic].partitions >= FENCED:
+        reasons.append(f"{topic} has a fence, which Kafka cannot take back, so no older release can work here")
+    return reasons
+
+
+def _early_keys(definitions: Definitions) -> Iterator[str]:
+    """Yield the query keys that the older release cannot read, in retired definitions too."""
+    queries = [version.query for versions in definitions.versions.values() for version in versions.versions]
+    yield from early_keys(queries, Formats(TARGET))
+
+
+def _numbers(definitions: Definitions) -> set[bytes]:
+    """Return the digests of the queries with numbers."""
+    return {digest for digest, query in definitions.queries.items() if query.quantiles}
+
+
+async def _states(kafka: Kafka, partitions: int, digests: set[bytes]) -> dict[int, dict[bytes, bytes]]:
+    """Return the newest states of these queries, by partition and key."""
+    states: dict[int, dict[bytes, bytes]] = {}
+    if not digests:
+        return states
+    async with open_log(kafka, {SNAPSHOTS: range(partitions)}, max_partition_fetch_bytes=LARGEST) as reader:
+        async for batches in reader.batches_to_end():
+            for record in chain(*batches.values()):
+                _take(states.setdefault(record.partition, {}), record, digests)
+    return states
+
+
+def _take(states: dict[bytes, bytes], record: Any, digests: set[bytes]) -> None:
+    key = decode(record.key)
+    if not isinstance(key, StateKey) or key.part or key.digest not in digests:
+        return
+    # A compacted topic still has deletions for a while, and a deleted state must not come back.
+    states.pop(record.key, None)
+    if record.value:
+        states[record.key] = record.value
+
+
+def _split(states: dict[int, dict[bytes, bytes]]) -> Iterator[bytes]:
+    for own_states in states.values():
+        yield from (key for key, value in own_states.items() if value[0] == SPLIT)
+
+
+async def _write(kafka: Kafka, states: dict[int, dict[bytes, bytes]]) -> None:
+    """Write the states without marks, and then the version."""
+    record = json.dumps({"version": TARGET, "release": release()}, separators=(",", ":")).encode()
+    async with Outbox(kafka) as outbox:
+        for partition, own_states in states.items():
+            writes: list[Write] = [(key, without_marks(value)) for key, value in own_states.items()]
+            await count_refused(await outbox.write(SNAPSHOTS, partition, writes))
+        # The acknowledged states come before it: a kill between the two leaves what both releases read.
+        await (await outbox.send(QUERIES, formats.KEY, record, partition=0))
