@@ -65,9 +65,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("sink", HELP)
     add_kafka(parser, embedded=True)
     add_option(parser, "HUBBUB_SINK_TO", "--to", "folder of the files", type=parsed(_folder), metavar="PATH")
-    names = "query to write; repeatable (HUBBUB_SINK_QUERY, with commas between names; default: all queries)"
+    names = "name of the query to write; repeatable (HUBBUB_SINK_QUERY, with commas; default: all queries)"
     variable = os.environ.get("HUBBUB_SINK_QUERY", "")
-    parser.add_argument("--query", action="append", metavar="NAME", help=names)
+    parser.add_argument("--query", action="append", metavar="Q", help=names)
     interval = "longest time from a final to its row in open/: 1s to 1h, or never"
     add_option(parser, "HUBBUB_SINK_EVERY", "--every", interval, default=OPEN_INTERVAL, type=_every, metavar="TIME")
     files = "period of a file: day or hour; windows shorter than a minute have hours in any case"
@@ -80,7 +80,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     note = "default: that for temporary files"
     add_option(parser, "HUBBUB_SINK_SPOOL", "--spool", folder, note=note, type=Path, metavar="PATH")
     parser.add_argument("--once", action="store_true", help="write what the topic holds now, then exit")
-    meaning = "port of /healthz, /readyz and /metrics, if --health-port is not set; 0: any free port, which is printed"
+    meaning = "port of /metrics, /healthz and /readyz, if --health-port is not set; 0: any free port, which is printed"
     add_option(parser, "HUBBUB_PORT", "--port", meaning, type=port, metavar="N")
     add_option(parser, "HUBBUB_HOST", "--host", "host of the port", default="127.0.0.1", metavar="H")
     add_health_port(parser)

@@ -43,8 +43,10 @@ MEANINGS = {
     "--dry-run": "print the changes, and make none",
     "--embedded": "use the embedded broker",
     "--epsilon": "privacy of each report",
+    "--every": "longest time from a final to its row",
     "--exec": "the client, with its arguments",
     "--family-error": "probability that any value is significant by mistake",
+    "--files": "period of a file",
     "--fill": "busy share of each core",
     "--for": "lifetime of a short-lived token",
     "--format": "format of the output",
@@ -60,6 +62,7 @@ MEANINGS = {
     "--json": "(write )?one line of JSON for each",
     "--kafka": "brokers of Kafka|address of a real Kafka",
     "--each": "limit of reports a pane for each short-lived token",
+    "--keep": "delete the files of days",
     "--key": "make a key that signs",
     "--kind": "only windows of this kind|kind of answers",
     "--long": "print promises, errors and costs of all queries",
@@ -77,6 +80,7 @@ MEANINGS = {
     "--no-browser": "do not open the page",
     "--no-ids": "plan for frames without ids",
     "--number": "plan for answers that are numbers",
+    "--once": "write what the topic holds now",
     "--origins": "origins of web pages",
     "--output": "file to write",
     "--partition-rate": "bytes per second of the reports of one partition",
@@ -100,9 +104,11 @@ MEANINGS = {
     "--scenario": "changes over time",
     "--seconds": "length of the run|seconds until the demo ends",
     "--seed": "seed ",
+    "--settle": "time after the end of a file's period",
     "--sign": "make a short-lived token",
     "--size": "number of values",
     "--speed": "speed of a core",
+    "--spool": "folder of the waiting rows",
     "--start": "start of a virtual clock",
     "--stop-hint": "how people stop all workers",
     "--stop-workers": "command that stops all workers",
@@ -112,7 +118,7 @@ MEANINGS = {
     "--target-share": "print the clients, or the epsilon, that make this share detectable",
     "--tls-cert": "PEM file of the certificate",
     "--tls-key": "PEM file of the certificate's key",
-    "--to": "upper limit of the end|end of the range",
+    "--to": "upper limit of the end|end of the range|folder of the files",
     "--tokens": "file (with names, hashes and quotas of tokens|of tokens that see named queries)",
     "--top": "maximum number of values",
     "--topic": "compare the file with the active queries",
@@ -168,8 +174,10 @@ def test_a_meaning_has_one_name():
 
 @pytest.mark.parametrize("name", sorted({name for _, name, _, _ in OPTIONS}))
 def test_a_name_has_one_placeholder(name):
-    # A plan takes several rates at a time, and `init` takes groups without shares.
+    # A plan takes several rates at a time, `init` takes groups without shares, and a sink writes to a folder.
     placeholders = {place for _, other, place, _ in OPTIONS if other == name} - {"N[,N...]", "G:V,V,..."}
+    if name == "--to":
+        placeholders.remove("PATH")
     assert len(placeholders) == 1
 
 
