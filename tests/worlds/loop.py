@@ -17,6 +17,9 @@ class WorldLoop(asyncio.BaseEventLoop):
         self.errors = []
         """Errors that no task awaited."""
 
+    def __del__(self):
+        """Do nothing: a killed process closes nothing."""
+
     def time(self):
         return self._now()
 
