@@ -296,7 +296,7 @@ def test_unreadable_records_are_counted_and_do_no_harm(tansu_place, crowd):
         metrics = board.get("metrics").body.decode()
         prefix = re.escape(tansu_place.prefix)
         unreadable = dict(re.findall(r'hubbub_board_unreadable_total\{topic="(\w+)"\} (\d+)', metrics))
-        assert unreadable == {"estimates": "7", "alerts": "2", "truth": "1", "status": "1", "queries": "2"}
+        assert unreadable == {"estimates": "7", "alerts": "2", "truth": "1", "status": "1", "queries": "2", "maps": "0"}
         assert 'hubbub_board_requests_total{route="/api/v1/queries/{query}/windows",status="200"} 1' in metrics
         assert re.search(r"hubbub_board_windows \d\d\.0", metrics)
         code, output = board.stop()

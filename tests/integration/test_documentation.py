@@ -14,7 +14,7 @@ from tests.blocks import DOCUMENTS, Session, blocks
 from tests.integration.workers import define
 from tests.queries import make_text
 
-LANGUAGES = {"python", "js", "console", "toml", "json", "yaml", "text"}
+LANGUAGES = {"python", "js", "console", "sql", "toml", "json", "yaml", "text"}
 TUTORIAL = "tutorial.md"
 """The page that starts a broker of its own, in an empty folder."""
 WITH_HOMEPAGE = ("README.md", "clients.md", "export.md", TUTORIAL)
