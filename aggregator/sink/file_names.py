@@ -17,7 +17,7 @@ _MINUTE = 60
 
 _PATH = re.compile(
     r"query=(?P<query>[A-Za-z0-9_.-]{1,64})/day=(?P<day>\d{4}-\d\d-\d\d)/"
-    r"(?P<window>(?:tumbling|hopping|all)-\d+-\d+)(?:\.(?P<hour>\d\d))?(?:\.late-(?P<late>[1-9]\d*))?\.parquet",
+    r"(?P<window>(?:tumbling|hopping|all)-\d+-\d+)(?:\.(?P<hour>\d\d))?(?:\.late-(?P<late>[1-9]\d{0,8}))?\.parquet",
     re.ASCII,
 )
 

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from aggregator.errors import TargetRefused
 from aggregator.records.row_columns import FLAT, FORMAT
 
 if TYPE_CHECKING:
@@ -36,16 +37,24 @@ def decode(content: bytes) -> "DataFrame":
     import polars as pl
 
     # Later releases may have more columns, which this one does not know.
-    rows = pl.read_parquet(io.BytesIO(content), hive_partitioning=False)
+    rows = _read(content)
     missing = [pl.lit(None, kind).alias(name) for name, kind in _types().items() if name not in rows.columns]
     return rows.with_columns(missing).select(SCHEMA.keys())
 
 
 def finals_in(content: bytes) -> "DataFrame":
     """Return the finals of a file: a row for each, with the columns that tell finals apart."""
+    return _read(content, list(FINAL)).unique()
+
+
+def _read(content: bytes, columns: list[str] | None = None) -> "DataFrame":
     import polars as pl
 
-    return pl.read_parquet(io.BytesIO(content), columns=list(FINAL), hive_partitioning=False).unique()
+    # Somebody else may have cut or replaced a file. No writer may guess which finals it had.
+    try:
+        return pl.read_parquet(io.BytesIO(content), columns=columns, hive_partitioning=False)
+    except pl.exceptions.PolarsError as error:
+        raise TargetRefused(f"a file of the target is no Parquet file ({error}); remove it or restore it") from error
 
 
 def once(rows: "DataFrame", present: Iterable["DataFrame"]) -> "DataFrame":

@@ -20,7 +20,8 @@ from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.formats import Formats, FormatsError, release
 from hubbub.definitions.key_formats import early_keys
-from hubbub.kafka.clients import client_arguments, started
+from hubbub.kafka.clients import admin as admin_client
+from hubbub.kafka.clients import started
 from hubbub.kafka.group import members
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.outbox import Outbox, count_refused
@@ -41,7 +42,7 @@ async def lower(kafka: Kafka, *, dry: bool) -> list[str]:
     if present.version <= TARGET:
         return [f"right {topic}: formats {present}"]
 
-    async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
+    async with started(admin_client(kafka), kafka) as admin:
         reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions)]
         descriptions = await describe(admin, [kafka.topic(SNAPSHOTS)])
     states = await _states(kafka, descriptions[kafka.topic(SNAPSHOTS)].partitions, _numbers(definitions))

@@ -13,6 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import Reply
 from aggregator.board.server import server
+from aggregator.board.server.guard import AccessRule
 from aggregator.records.decoder import decode
 from hubbub.definitions import catalog
 from hubbub.http.problem import Problem
@@ -360,11 +361,14 @@ def test_the_windows_of_a_history_share_one_scale(crowd, monkeypatch):
     assert len(calls) <= 3, "one for the records, and one for each attribute of a definition"
 
 
+TOKEN = {"Authorization": "Bearer t"}
+
+
 def test_a_long_history_lets_the_event_loop_turn(board, monkeypatch):
     """A quantile that no record has is computed from the distribution of each window."""
     monkeypatch.setattr(server, "SLICE", 0.0)
-    handler = server._answer_handler(BY_NAME["history"], board, SimpleNamespace(missing=None))
-    request = make_mocked_request("GET", "/?value=p97.5", match_info={"query": "load_time"})
+    handler = server._answer_handler(BY_NAME["history"], board, SimpleNamespace(missing=None), AccessRule("t", "host"))
+    request = make_mocked_request("GET", "/?value=p97.5", TOKEN, match_info={"query": "load_time"})
     turns = 0
 
     async def count_turns():

@@ -95,7 +95,7 @@ def test_check_and_plan_say_the_same(capsys, tmp_path):
     path = tmp_path / "hubbub.toml"
     path.write_text("edition = 2\n" + make_text("planned", domain=64, other=False, epsilon=4.0, pane="1d"))
     plan = words(capsys, command.main, "--clients", "20000", "--size", "64", "--epsilon", "4")
-    text = words(capsys, check.main, str(path), "--clients", "20000")
+    text = words(capsys, check.main, str(path), "--long", "--clients", "20000")
     sentences = list(outlook.sentences(subject(**SCREENS)))
     assert len(sentences) == 2
     for sentence in sentences:

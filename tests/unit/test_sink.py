@@ -134,6 +134,19 @@ def test_the_first_final_of_a_key_counts_and_a_late_one_comes_in_a_file_of_its_o
     keys(rows_of(files))
 
 
+def test_a_damaged_file_is_named_and_nothing_is_written(tmp_path):
+    with sink(tmp_path) as (writer, waiting):
+        add(waiting, [END])
+        writer.write(progress(), STATE)
+    (path,) = tmp_path.glob("finals/**/*.parquet")
+    path.write_bytes(path.read_bytes()[:-7])
+    with sink(tmp_path) as (writer, waiting):
+        add(waiting, [END - 10], start=1)
+        with pytest.raises(TargetRefused, match="no Parquet file"):
+            writer.write(progress(), STATE)
+    assert len(list(tmp_path.glob("finals/**/*.parquet"))) == 1
+
+
 def test_a_writer_that_was_paused_writes_only_what_another_one_lacks(tmp_path):
     with sink(tmp_path) as (writer, waiting):
         add(waiting, [END, END - 10])

@@ -14,10 +14,12 @@ import orjson
 
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.server.route import ROUTES
+from aggregator.board.server.viewers import ViewerFile
 from aggregator.board.store.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.partition import SourcePartition
+from aggregator.errors import TargetRefused
 from aggregator.merging import block_records, marks, name_history, snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.accuracy import Truths
@@ -28,6 +30,8 @@ from aggregator.records import alert as message
 from aggregator.records import decoder, maps_record, name_rows
 from aggregator.records import status as query_status
 from aggregator.records.flat_rows import column_lists
+from aggregator.sink import file_names
+from aggregator.sink.sink_state import Gap, SinkState
 from aggregator.tallies import id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
 from hubbub.command import options
@@ -57,6 +61,9 @@ from tests.unit.fuzz import corpus
 from tests.unit.fuzz.corpus import CELLS
 
 NOW = START + 100
+FILE_PATH = "finals/query=homepage/day=2026-11-27/tumbling-60-60.00.late-2.parquet"
+SINK = SinkState("hubbub.", "day", frozenset({"homepage"}), {0: 17}, (Gap(0, 3, 5, 1_700_000_000),)).encode()
+VIEWERS = b'[tokens.shop]\nsha256 = ["' + b"ab" * 32 + b'"]\nqueries = ["shop_*"]\n[public]\nqueries = ["open"]\n'
 CRASHES = query.parse(tomllib.loads(corpus.STRINGS), "test", None)["crashes"]
 PLATFORMS = make_query(name="screens", domain=4, groups={"platform": ["ios", "web"]})
 VERSIONS = {query.digest: Versions.of(query) for query in QUERIES.values()}
@@ -407,6 +414,9 @@ READERS = (
             "hubbub.definitions.definition_record:read",
         ),
     ),
+    Reader("aggregator.sink.file_names:parse", lambda: [FILE_PATH], _text(file_names.parse)),
+    Reader("aggregator.sink.sink_state:SinkState.decode", lambda: [SINK], _bytes(SinkState.decode), (TargetRefused,)),
+    Reader("aggregator.board.server.viewers:ViewerFile.read", lambda: [VIEWERS], _file(ViewerFile.read), (QueryError,)),
     Reader(
         "hubbub.definitions.formats:read",
         lambda: [formats.newest_value(), b'{"version":4,"release":"0.4.0","more":[1]}'],
@@ -584,6 +594,11 @@ READERS = (
 )
 
 NO_READERS = {
+    "hubbub.definitions.formats_record:read": "moves the topic of definitions, which `catalog.read` reads",
+    "aggregator.sink.folder:Folder.read": "moves bytes of files, which `SinkState.decode` and `row_file.decode` read",
+    "aggregator.sink.writer:Target.read": "moves the bytes of a file, as `Folder.read` does",
+    "aggregator.sink.target_reader:read_rows": "reads files by `row_file.decode`",
+    "aggregator.sink.row_file:decode": "reads a Parquet file of the operator by polars; test_sink damages one",
     "hubbub.kafka.settings:Kafka.read": "reads options and the environment with parse_servers, parse_prefix and secret",
     "hubbub.kafka.patches.answer_reader:FetchStream.read": "hands out slices of an answer, which aiokafka decodes",
     "hubbub.definitions.follower:Follower.read": "moves the topic of definitions, which `catalog.read` reads",
