@@ -2,13 +2,16 @@
 
 import hashlib
 import itertools
+import re
 import resource
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from prometheus_client import Counter
 
 from aggregator.errors import TargetRefused
 from aggregator.records.decoder import decode
@@ -16,9 +19,11 @@ from aggregator.sink import row_file
 from aggregator.sink.due_files import ReadProgress, SinkPlan, is_due, open_file_ends
 from aggregator.sink.file_names import FINALS, OPEN, FileName, parse
 from aggregator.sink.folder import Folder
+from aggregator.sink.metrics import SinkMetrics
 from aggregator.sink.sink_state import PATH, Gap, SinkState, lost
 from aggregator.sink.waiting_rows import WaitingRows
 from aggregator.sink.writer import Writer
+from hubbub.command.metrics import MetricRow
 from tests.boards import START
 from tests.sinks import contents, final, keys, rows_of, view, waiting_rows
 
@@ -132,6 +137,18 @@ def test_the_first_final_of_a_key_counts_and_a_late_one_comes_in_a_file_of_its_o
     ]
     assert set(rows_of(files).filter(pl.col("n") == 200)["end"]) == {END - 20}
     keys(rows_of(files))
+
+
+def test_the_page_has_each_metric_of_a_sink():
+    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Sink\n")[2].partition("\n## ")[0]
+    rows = set(re.findall(r"^\| `(\w+)` \| (\w+) \| (\w*) *\| (.*?) \|", section, re.MULTILINE))
+    metrics = [row for row in vars(SinkMetrics).values() if isinstance(row, MetricRow)]
+    assert len(metrics) == len(rows) == 10
+    for row in metrics:
+        kind = "counter" if row.kind is Counter else "gauge"
+        name = f"{row.name}_total" if kind == "counter" else row.name
+        assert (name, kind, "".join(row.labels), row.text) in rows
 
 
 def test_a_damaged_file_is_named_and_nothing_is_written(tmp_path):
