@@ -20,6 +20,7 @@ NOTHING = {
     "frames": {"good": []},
     "definitions": {"floats": [], "good": [], "refused": []},
     "strings": {"definitions": []},
+    "items": {"cases": []},
 }
 PROGRAM = """
 import {{ readFileSync }} from "node:fs";
