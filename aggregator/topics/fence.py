@@ -25,7 +25,7 @@ async def build(kafka: Kafka, *, dry: bool) -> list[str]:
     """Add the partition, and return a line. Raise a FormatsError if an older worker runs, or the version is lower."""
     topic = kafka.topic(QUERIES)
     async with started(admin_client(kafka), kafka) as admin:
-        if await _has_fence(admin, topic):
+        if await has_fence(admin, topic):
             return [f"right {topic}: the fence is set"]
         if dry:
             return [f"would fence {topic}: {FENCED} partitions, which cannot be taken back"]
@@ -34,7 +34,7 @@ async def build(kafka: Kafka, *, dry: bool) -> list[str]:
         try:
             await admin.create_partitions({topic: NewPartitions(FENCED)})
             # A broker learns of the partition a moment later.
-            await repeat(lambda: _has_fence(admin, topic), bool, SETTLE)
+            await repeat(lambda: has_fence(admin, topic), bool, SETTLE)
         except KafkaError as error:
             if access_refusal("topics", error):
                 raise
@@ -42,7 +42,8 @@ async def build(kafka: Kafka, *, dry: bool) -> list[str]:
     return [f"fenced {topic}: {FENCED} partitions, so workers of older releases exit at their start"]
 
 
-async def _has_fence(admin: AIOKafkaAdminClient, topic: str) -> bool:
+async def has_fence(admin: AIOKafkaAdminClient, topic: str) -> bool:
+    """Whether the topic of definitions has the second partition."""
     descriptions = await describe(admin, [topic])
     return topic in descriptions and descriptions[topic].partitions >= FENCED
 

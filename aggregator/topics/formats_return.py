@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aggregator.tallies.keys import StateKey, Write, decode
 from aggregator.tallies.state_forms import SPLIT, without_marks
 from aggregator.topics.broker_topics import describe
-from aggregator.topics.layout import FENCED
+from aggregator.topics.fence import has_fence
 from hubbub.definitions import formats
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.follower import Follower
@@ -66,8 +66,7 @@ async def _obstacles(admin: AIOKafkaAdminClient, kafka: Kafka) -> list[str]:
     names = [str(member) for member in await members(admin, kafka)]
     if names:
         reasons.append(f"stop all workers first ({len(names)} in the group): {', '.join(names)}")
-    descriptions = await describe(admin, [topic])
-    if descriptions[topic].partitions >= FENCED:
+    if await has_fence(admin, topic):
         reasons.append(f"{topic} has a fence, which Kafka cannot take back, so no older release can work here")
     return reasons
 
