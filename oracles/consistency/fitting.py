@@ -90,10 +90,9 @@ def _fit_law(estimate: Estimate, families: tuple[str, ...], fit: str) -> Calibra
 
 
 def _unknown(estimate: Estimate, family: str) -> Calibration:
-    size = len(estimate.shares)
+    posterior = Unknown(len(estimate.shares))
     note = "without independent reports there is no prior"
-    prior = Prior(family, None, 0.0, 0.0, note)
-    return Calibration(estimate, prior, np.full(size, 1.0 / size), Unknown(size))
+    return Calibration(estimate, Prior(family, None, 0.0, 0.0, note), posterior.mean(), posterior)
 
 
 def _note(family: str, sample: Sample) -> str | None:
