@@ -94,8 +94,11 @@ class Fork:
         return self.returncode
 
     def send_signal(self, number):
+        """Send a signal to the process, if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # The server may have seen the end, and not yet have written about it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self):
         self.send_signal(signal.SIGTERM)
