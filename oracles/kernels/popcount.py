@@ -69,7 +69,9 @@ def row_counts(rows: BitRows) -> NDArray[np.int64]:
 
 def _row_sums(counts: BitRows) -> NDArray[np.float32]:
     # A product with ones adds short rows without a call for each. Floats hold integers up to 2**24.
-    return counts.astype(np.float32) @ np.ones(counts.shape[1], np.float32)
+    # Some kernels of BLAS also multiply what lies beside the rows, and leave the processor's flag for invalid numbers.
+    with np.errstate(invalid="ignore"):
+        return counts.astype(np.float32) @ np.ones(counts.shape[1], np.float32)
 
 
 def _carry_save(rows: BitRows) -> list[list[BitRows]]:
