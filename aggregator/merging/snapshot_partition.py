@@ -19,6 +19,7 @@ from aggregator.tallies import keys
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey
 from aggregator.tallies.snapshot import Snapshot, decode_snapshot, view_snapshot
+from aggregator.tallies.state_forms import is_split, join_state
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from oracles.query.settings import Window
@@ -227,9 +228,9 @@ class SnapshotPartition:
 
             versions = self._definitions[key.digest]
             if isinstance(key, StateKey):
-                if key.part or (parts is None and snapshot_records.is_split(value)):
+                if key.part or (parts is None and is_split(value)):
                     return value
-                state = snapshot_records.join_state(key, value, parts or {})
+                state = join_state(key, value, parts or {})
                 return snapshot_records.read_state(key, state, versions, self._check)
             if isinstance(key, BlockKey):
                 return snapshot_records.read_block(key, value, versions)

@@ -6,7 +6,6 @@ An unreadable record raises a ReportError.
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from aggregator.tallies import progress
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey, Write
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
-from aggregator.tallies.state_forms import SPLIT, WITH_MARKS, WITHOUT_MARKS
+from aggregator.tallies.state_forms import WITH_MARKS, WITHOUT_MARKS, is_split, split_head
 from aggregator.topics.sizes import LEAST
 from hubbub.definitions.versions import MOST_SECONDS, Versions
 from oracles.errors import ReportError
@@ -38,8 +37,6 @@ _STATE = struct.Struct("<B?xxIqqqq")
 _LENGTH = struct.Struct("<Q")
 PART = LEAST - ENVELOPE
 """Bytes of a state up to which it is one record. A larger one is split into parts, each of which every topic takes."""
-_SPLIT_HEAD = struct.Struct("<BxxxIQ32s")
-"""Version, number of parts, bytes of the state, and its SHA-256."""
 
 StateCheck = Callable[[Query, list[bytes]], None]
 """Raises a ReportError unless the bytes are the alert states of the query's attributes."""
@@ -98,28 +95,8 @@ def split_state(key: StateKey, value: bytes) -> list[Write]:
         return [(key.encode(), value)]
 
     parts = [value[offset : offset + PART] for offset in range(0, len(value), PART)]
-    head = _SPLIT_HEAD.pack(SPLIT, len(parts), len(value), sha256(value).digest())
     writes: list[Write] = [(key._replace(part=number).encode(), part) for number, part in enumerate(parts, 1)]
-    return [*writes, (key.encode(), head)]
-
-
-def is_split(value: bytes) -> bool:
-    """Whether a record stands for a state whose parts are other records."""
-    return len(value) == _SPLIT_HEAD.size and value[0] == SPLIT
-
-
-def join_state(key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> bytes:
-    """Return the bytes of a state from its first record, and from the records of its parts by their keys."""
-    if not is_split(value):
-        return value
-
-    _, count, length, digest = _SPLIT_HEAD.unpack(value)
-    # A damaged count may be as high as 4 billion. No more parts than there are can belong to the state.
-    names = [key._replace(part=number).encode() for number in range(1, min(count, len(parts)) + 1)]
-    state = b"".join(parts.get(name, b"") for name in names)
-    if len(state) != length or sha256(state).digest() != digest:
-        raise ReportError(f"a split state of {length} bytes in {count} parts is not complete")
-    return state
+    return [*writes, (key.encode(), split_head(value, len(parts)))]
 
 
 def read_block(key: BlockKey, value: bytes, versions: Versions) -> Block:

@@ -12,7 +12,7 @@ from typing import Any
 from aiokafka.admin import AIOKafkaAdminClient
 
 from aggregator.tallies.keys import StateKey, Write, decode
-from aggregator.tallies.state_forms import SPLIT, without_marks
+from aggregator.tallies.state_forms import unmarked_records
 from aggregator.topics.broker_topics import describe
 from aggregator.topics.fence import has_fence
 from hubbub.definitions import formats
@@ -46,14 +46,14 @@ async def lower(kafka: Kafka, *, dry: bool) -> list[str]:
         reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions)]
         descriptions = await describe(admin, [kafka.topic(SNAPSHOTS)])
     states = await _states(kafka, descriptions[kafka.topic(SNAPSHOTS)].partitions, _numbers(definitions))
-    reasons += [f"state {key!r} is in parts, which cannot lose its marks" for key in _split(states)]
+    writes = {partition: [*_changes(own_states)] for partition, own_states in states.items()}
     if reasons:
         raise FormatsError("\n".join([*reasons, "Nothing was changed"]))
 
     if not dry:
-        await _write(kafka, states)
+        await _write(kafka, {partition: [*chain(*own_writes)] for partition, own_writes in writes.items()})
     verb = "would lower" if dry else "lowered"
-    count = sum(map(len, states.values()))
+    count = sum(map(len, writes.values()))
     text = f"{verb} {topic}: formats from version {present.version} to {TARGET}"
     return [f"{text}, {count} states of numbers lose their marks"]
 
@@ -83,7 +83,7 @@ def _numbers(definitions: Definitions) -> set[bytes]:
 
 
 async def _states(kafka: Kafka, partitions: int, digests: set[bytes]) -> dict[int, dict[bytes, bytes]]:
-    """Return the newest states of these queries, by partition and key."""
+    """Return the newest states of these queries and their parts, by partition and key."""
     states: dict[int, dict[bytes, bytes]] = {}
     if not digests:
         return states
@@ -96,7 +96,7 @@ async def _states(kafka: Kafka, partitions: int, digests: set[bytes]) -> dict[in
 
 def _take(states: dict[bytes, bytes], record: Any, digests: set[bytes]) -> None:
     key = decode(record.key)
-    if not isinstance(key, StateKey) or key.part or key.digest not in digests:
+    if not isinstance(key, StateKey) or key.digest not in digests:
         return
     # A compacted topic still has deletions for a while, and a deleted state must not come back.
     states.pop(record.key, None)
@@ -104,17 +104,21 @@ def _take(states: dict[bytes, bytes], record: Any, digests: set[bytes]) -> None:
         states[record.key] = record.value
 
 
-def _split(states: dict[int, dict[bytes, bytes]]) -> Iterator[bytes]:
-    for own_states in states.values():
-        yield from (key for key, value in own_states.items() if value[0] == SPLIT)
+def _changes(states: dict[bytes, bytes]) -> Iterator[list[Write]]:
+    """Yield the records with which each state loses its marks."""
+    for name, value in states.items():
+        key = decode(name)
+        if isinstance(key, StateKey) and not key.part:
+            writes = unmarked_records(key, value, states)
+            if writes:
+                yield writes
 
 
-async def _write(kafka: Kafka, states: dict[int, dict[bytes, bytes]]) -> None:
+async def _write(kafka: Kafka, writes: dict[int, list[Write]]) -> None:
     """Write the states without marks, and then the version."""
     record = json.dumps({"version": TARGET, "release": release()}, separators=(",", ":")).encode()
     async with Outbox(kafka) as outbox:
-        for partition, own_states in states.items():
-            writes: list[Write] = [(key, without_marks(value)) for key, value in own_states.items()]
-            await count_refused(await outbox.write(SNAPSHOTS, partition, writes))
+        for partition, own_writes in writes.items():
+            await count_refused(await outbox.write(SNAPSHOTS, partition, own_writes))
         # The acknowledged states come before it: a kill between the two leaves what both releases read.
         await (await outbox.send(QUERIES, formats.KEY, record, partition=0))

@@ -8,6 +8,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
 import hubbub
+from aggregator.merging import snapshot_records
 from aggregator.plan import check
 from aggregator.reading.audit import command as audit
 from aggregator.reading.export import command as export
@@ -139,7 +140,7 @@ def test_the_doctor_finds_states_of_an_older_form_that_are_newer_than_the_rise(p
     assert doctor.main(where(place.kafka)) == 0, "they are older than the rise"
 
 
-def test_the_return_needs_no_fence_and_takes_the_marks_of_numbers_alone(place, capsys):
+def test_the_return_needs_no_fence_and_takes_the_marks_of_numbers_alone(place, capsys, monkeypatch):
     lower = where(place.kafka, "--lower-formats")
     assert topics.main(lower) == 4
     assert "has a fence, which Kafka cannot take back" in capsys.readouterr().err
@@ -149,14 +150,20 @@ def test_the_return_needs_no_fence_and_takes_the_marks_of_numbers_alone(place, c
     place.define_in_topic(place.queries)
     keys = [StateKey(place.queries[name].digest, Window("tumbling", 10, 10), 10).encode() for name in ("page", "wait")]
     place.send(*((0, b"\x05" + bytes(40), key) for key in keys), topic="snapshots")
+    monkeypatch.setattr(snapshot_records, "PART", 40)
+    large = StateKey(place.queries["wait"].digest, Window("tumbling", 10, 10), 20)
+    parts = snapshot_records.split_state(large, b"\x05" + bytes(90))
+    place.send(*((0, value, key) for key, value in parts), topic="snapshots")
     assert topics.main([*lower, "--dry-run"]) == 0
-    assert "formats from version 3 to 2, 1 states of numbers lose their marks" in capsys.readouterr().out
+    assert "formats from version 3 to 2, 2 states of numbers lose their marks" in capsys.readouterr().out
     assert present(place).version == 3
     for _ in range(2):
         assert topics.main(lower) == 0
         assert present(place) == Formats(2, release())
-        records = [(record.key, record.value) for record in place.read("snapshots")]
-        assert records[2:] == [(keys[1], b"\x03" + bytes(40))]
+        records = [(record.key, record.value) for record in place.read("snapshots")][2 + len(parts) :]
+        assert records[0] == (keys[1], b"\x03" + bytes(40))
+        first, *_, head = snapshot_records.split_state(large, b"\x03" + bytes(90))
+        assert records[1:] == [first, head]
 
 
 def test_topics_never_lowers_a_higher_version(place, capsys):
