@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from hubbub.kafka.clients import PATIENCE, consumer, started, unreachable
 from hubbub.kafka.settings import Kafka
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer
 
 POLL_MS = 500
+ANSWER_MS = 20
+"""How long a broker may wait for records before it answers the fetch that only asks for the right."""
 
 Batches = Mapping[TopicPartition, list[Any]]
 """The records of one poll by partition, without the partitions that brought none."""
@@ -82,3 +85,16 @@ async def open_log(
         except TimeoutError as error:
             raise unreachable(kafka, error) from error
         yield reader
+
+
+async def may_read(kafka: Kafka, name: str) -> bool:
+    """Whether the user may read an existing topic. Kafka shows a topic to each user who may describe it."""
+    tp = TopicPartition(kafka.topic(name), 0)
+    async with open_log(kafka, {name: [0]}, fetch_max_wait_ms=ANSWER_MS) as reader:
+        try:
+            # The end of the log comes with each fetch, so it tells that the broker has allowed one.
+            while reader.consumer.highwater(tp) is None:
+                await reader.consumer.getmany(timeout_ms=POLL_MS, max_records=1)
+        except TopicAuthorizationFailedError:
+            return False
+    return True

@@ -14,6 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from hubbub.command.options import add_kafka
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.errors import KafkaUnreachable
+from hubbub.kafka.log_reader import may_read
 from hubbub.kafka.patches import answer_reader
 from hubbub.kafka.rights import ALL, RIGHTS
 from hubbub.kafka.settings import Kafka
@@ -83,6 +84,16 @@ def test_a_wrong_login_is_an_error_that_gives_the_reason(secured_kafka, how, wro
     with pytest.raises(KafkaUnreachable, match=r"(?i)authentication|certificate|token|closed") as refused:
         asyncio.run(create(where(login), "never"))
     assert "wrong" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("operation", "expected"), [("Describe", False), ("Read", True)])
+def test_a_topic_that_a_user_sees_may_still_be_unreadable(secured_kafka, operation, expected):
+    name = f"user-{operation}"
+    kafka = where(secured_kafka.login("mutual", name))
+    topic = kafka.topic(f"seen-{operation}")
+    asyncio.run(create(Kafka(secured_kafka.bootstrap), topic))
+    asyncio.run(secured_kafka.allow(name, (operation, "topic", topic)))
+    assert asyncio.run(may_read(kafka, f"seen-{operation}")) is expected
 
 
 def test_each_connection_reads_the_token_again(secured_kafka):

@@ -173,6 +173,18 @@ def test_each_right_is_necessary_and_the_error_names_it(crowd, command, right):
     assert right.of in process.log_text() or right.of == ALL
 
 
+@pytest.mark.parametrize("operation", ["Describe", None])
+def test_a_board_without_the_right_to_read_maps_goes_on_and_says_why(crowd, operation):
+    """A user who may describe the topic sees that it exists."""
+    crowd.topics()
+    rights = [right for right in RIGHTS["board"] if right.of != "maps"]
+    if operation is not None:
+        rights.append(Right(operation, "topic", "maps"))
+    with crowd.running("board", rights) as board:
+        assert until(lambda: ready(board)), board.log_text()
+    assert f"this board does not see the topic {crowd.prefix}maps: it has no right to read it" in board.log_text()
+
+
 FORMATS = [right for right in RIGHTS["topics"] if right.of in ("worker", "queries") and right.operation != "Alter"]
 """The rights that a rise of the formats version needs."""
 

@@ -19,7 +19,7 @@ from aggregator.topics.layout import MIB
 from hubbub import outside
 from hubbub.definitions.formats import KEY
 from hubbub.kafka.clients import partitions
-from hubbub.kafka.log_reader import open_log
+from hubbub.kafka.log_reader import may_read, open_log
 from hubbub.kafka.settings import ALERTS, ESTIMATES, MAPS, QUERIES, STATUS, TRUTH, Kafka
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,8 @@ class BoardFollower:
         if STATUS not in counts:
             missing = "topic %s is missing: quiet queries count as late; run `hubbub topics` and restart the board"
             log.warning(missing, self._kafka.topic(STATUS))
-        if MAPS not in counts:
+        if MAPS not in counts or not await may_read(self._kafka, MAPS):
+            counts.pop(MAPS, None)
             self._store.maps_gap = NO_MAPS.format(topic=self._kafka.topic(MAPS))
             log.warning("no answers for strings that are no names: %s", self._store.maps_gap)
 
