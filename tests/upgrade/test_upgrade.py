@@ -1,6 +1,7 @@
 """Upgrades and rolls under load, between real builds on a real Kafka. Nothing is lost, and all finals are right."""
 
 import asyncio
+import signal
 import subprocess
 import time
 import uuid
@@ -9,6 +10,7 @@ import orjson
 import pytest
 
 from aggregator.topics import command as topics
+from aggregator.topics import doctor
 from aggregator.topics.layout import MIB, layout
 from hubbub.definitions import formats, formats_record
 from hubbub.definitions.formats import NEWEST, Formats, release
@@ -208,6 +210,71 @@ def test_a_stray_worker_of_an_older_release_is_shut_out_by_the_fence(name, has_f
             assert code == 4, output
         place.send((0, place.frame("page", [0, 1])))
         check_numbers(place)
+
+
+@pytest.mark.parametrize("has_fence", [True, False])
+@pytest.mark.parametrize("name", [name for name, release in RELEASES.items() if release["formats"] < NEWEST])
+def test_a_stray_worker_from_before_the_rise_stops_it_and_wakes_behind_it(name, has_fence, kafka, tmp_path, capsys):
+    """While it runs, nothing rises. Frozen, it is no member for the brokers, and sleeps through the rise."""
+    folder = installed(lambda: released(name))
+    target = kafka.kafka(f"s{uuid.uuid4().hex}.")
+    with Upgraded(kafka, tmp_path, PAGE, kafka=target) as place:
+        code, output = run_old(folder, place, "topics", "--partitions", "2")
+        assert code == 0, output
+        at = ["--kafka", target.servers, "--prefix", target.prefix]
+        rise = [*at, "--raise-formats", *(["--fence"] if has_fence else [])]
+        stray = place.start(PYTHONPATH=str(folder)).ready()
+        assert topics.main(rise) == 4
+        assert "Stop all workers first (1 in the group" in capsys.readouterr().err
+        assert asyncio.run(formats_record.look_up(target)).version == RELEASES[name]["formats"]
+        place.send((0, place.frame("page", [0, 1])))
+
+        stray.signal(signal.SIGSTOP)
+        until(lambda: topics.main(rise) == 0)
+        worker = place.start().ready()
+        stray.signal(signal.SIGCONT)
+        if has_fence or RELEASES[name]["formats"] > 1:
+            assert stray.wait() == 4, stray.log_text
+        else:
+            until(lambda: "workers of an older release are in the group" in worker.log_text)
+            stray.kill()
+        worker.ready()
+        place.send((1, place.frame("page", [1, 2])))
+        check_numbers(place)
+        assert worker.running
+
+
+@pytest.mark.long
+def test_a_prefix_that_an_older_worker_has_ruined_is_found_and_repaired(kafka, tmp_path, capsys):
+    """The steps of docs/life.md. A stray worker of release 0.1.0 counts alone after the rise."""
+    folder = installed(lambda: released("0.1.0"))
+    target = kafka.kafka(f"r{uuid.uuid4().hex}.")
+    with Upgraded(kafka, tmp_path, PAGE, kafka=target) as place:
+        code, output = run_old(folder, place, "topics", "--partitions", "2")
+        assert code == 0, output
+        at = ["--kafka", target.servers, "--prefix", target.prefix]
+        assert topics.main([*at, "--raise-formats"]) == 0
+        with load(place, place.queries.values()):
+            worker = place.start().ready()
+            until(lambda: any(b"|all|" in key for key in place.finals()))
+            assert doctor.main(at) == 0
+            stray = place.start(PYTHONPATH=str(folder))
+            until(lambda: "workers of an older release are in the group" in worker.log_text)
+            worker.kill()
+            capsys.readouterr()
+            until(lambda: doctor.main(at) == 4)
+            assert "states: of an older form in snapshots, partition" in capsys.readouterr().out
+            stray.kill()
+
+        until(lambda: topics.main([*at, "--fence"]) == 0)
+        names = {"snapshots", "worker-tallies-changelog", "estimates", "maps", "alerts", "status"}
+        delete(target, {target.topic(name) for name in names})
+        assert topics.main(at) == 0
+        worker = place.start().ready()
+        finals = check_numbers(place)
+        assert doctor.main(at) == 0
+        assert any(b"|all|" in key for key in finals)
+        assert worker.running
 
 
 def test_a_return_under_load_loses_nothing_and_needs_no_count_from_nothing(kafka, tmp_path, capsys):
