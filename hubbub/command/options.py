@@ -290,8 +290,9 @@ def failure(command: str, error: BaseException) -> tuple[int, str] | None:
 def _first_error(error: BaseException) -> BaseException:
     """Return the first error of a group."""
     # A task group wraps the error of its task, and only that error has an exit code.
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    match error:
+        case BaseExceptionGroup(exceptions=(nested_error, *_)):
+            return _first_error(nested_error)
     return error
 
 

@@ -53,8 +53,7 @@ class FairShares:
 
     def held_by(self, path: CallerPath) -> int:
         """Return the units of a last group."""
-        group = self._last_groups.get(path)
-        return 0 if group is None else group.held
+        return self._last_groups[path].held if path in self._last_groups else 0
 
     def enter(self, path: CallerPath, size: int, end: Callable[[], None]) -> Holder | None:
         """Return a new holder, or None if it is refused. `end` ends it when it gives way to another one."""
@@ -110,9 +109,8 @@ class FairShares:
 
     def _group(self, path: CallerPath) -> ShareGroup:
         """Return the last group of a path. It may be new, or one that has been empty for a while."""
-        group = self._last_groups.get(path)
-        if group is not None:
-            return group
+        if path in self._last_groups:
+            return self._last_groups[path]
         if self._empty > _EMPTY:
             self.forget()
 

@@ -80,10 +80,12 @@ def access_refusal(command: str, error: BaseException) -> AccessRefused | None:
     errors = sys.modules.get("aiokafka.errors")
     if errors is None or command not in RIGHTS:
         return None
-    if isinstance(error, errors.GroupAuthorizationFailedError):
-        return _refusal(command, [right for right in RIGHTS[command] if right.kind == "group"])
-    if isinstance(error, (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError)):
-        return _refusal(command, _rights_named(command, str(error)))
+
+    match error:
+        case errors.GroupAuthorizationFailedError():
+            return _refusal(command, [right for right in RIGHTS[command] if right.kind == "group"])
+        case errors.TopicAuthorizationFailedError() | errors.ClusterAuthorizationFailedError():
+            return _refusal(command, _rights_named(command, str(error)))
     return None
 
 

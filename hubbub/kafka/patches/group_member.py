@@ -46,7 +46,7 @@ class ClassicMember(group_coordinator.GroupCoordinator):  # type: ignore[misc]
         return answer
 
     async def _stop(self, request: Any) -> None:
-        if isinstance(request, JoinGroupRequest):
+        if request.API_KEY == JoinGroupRequest.API_KEY:
             self.on_refusal()
             await asyncio.sleep(1.0)  # the process ends, and aiokafka would ask again at once
 
@@ -72,7 +72,8 @@ class StaticMember(ClassicMember):
 
     async def _send_req(self, request: Any) -> Any:
         """Send a request to the coordinator of the group. Stop at an answer that another process has the name."""
-        if isinstance(request, JoinGroupRequest) and not request._member_id and self._former_id:  # noqa: SLF001 - it has no other name
+        is_new = request.API_KEY == JoinGroupRequest.API_KEY and not request._member_id  # noqa: SLF001 - it has no other name
+        if is_new and self._former_id:
             former = copy.copy(request)
             former._member_id = self._former_id  # noqa: SLF001
             answer = await self._check(await super()._send_req(former))
