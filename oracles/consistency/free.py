@@ -25,7 +25,7 @@ def scene_of(estimate: Estimate) -> Scene:
     Densities are those of n x, as for the families, so that likelihoods can be compared.
     """
     noise = estimate.noise
-    is_exact = estimate.population is None and estimate.n_independent == estimate.n
+    is_exact = not estimate.is_sample and estimate.n_independent == estimate.n
     return Scene.of(
         estimate.shares,
         Coordinate(noise.a, noise.b),

@@ -110,7 +110,7 @@ def change(before: Estimate, after: Estimate, *, panel: bool = True, measurable:
     if panel and after.oracle.excludes:
         independent_variance += _exclusion(after, fewest, before.shares, after.shares)
     is_measurable = panel and measurable and size >= _PANEL and after.oracle.one_value
-    if not is_measurable or before.population is not None or after.population is not None:
+    if not is_measurable or before.is_sample or after.is_sample:
         return shares, np.sqrt(independent_variance)
 
     # The median of the square of a normal deviate is 0.45494 times its variance. The factor allows for the error of

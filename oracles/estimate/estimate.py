@@ -127,7 +127,13 @@ class Estimate:
         return Covariance(noise, flat, at_one - flat)
 
     @property
+    def is_sample(self) -> bool:
+        """Whether the clients are a random sample of a population, so that their shares differ from those of all."""
+        return self.population is not None
+
+    @property
     def _sampling(self) -> float:
+        """Return the variance that sampling adds to a share of 1 or 0, as a part of the share times its complement."""
         if self.population is None or not self.n_independent:
             return 0.0
         return 1.0 / self.n_independent - 1.0 / self.population
@@ -182,7 +188,7 @@ class Estimate:
 
     def detectable(self, family_error: float = 0.05) -> float | None:
         """Return the share that is significant with probability 0.9, or None if not even 1 is."""
-        return self.oracle.detectable(self.n_independent, family_error, sampled=self.population is not None)
+        return self.oracle.detectable(self.n_independent, family_error, sampled=self.is_sample)
 
     @cached_property
     def counts(self) -> Ints:
@@ -219,7 +225,7 @@ class Estimate:
 
         counts = self.scaled(supports, up=below)
         # Whether a client of a sample (smp) holds the value is random too, so the count is one binomial.
-        if self.population is not None or not threshold:
+        if self.is_sample or not threshold:
             return binomial_tail(counts, n, oracle.q + threshold * oracle.gap, below=below)
         # 1e-9 of a client: n times a share like 0.07 can miss its integer by the last bit.
         holders = int(np.ceil(n * threshold - 1e-9)) if below else int(np.floor(n * threshold + 1e-9))

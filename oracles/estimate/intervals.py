@@ -43,6 +43,9 @@ class Counted(Protocol):
     def population(self) -> int | None: ...
 
     @property
+    def is_sample(self) -> bool: ...
+
+    @property
     def oracle(self) -> Pure: ...
 
     @property
@@ -108,7 +111,7 @@ def of_set(estimate: Counted, positions: Ints, counts: Ints) -> Ends:
 
     # Of a sample (smp) only the law of one trial a report is known: the trials of one client are not independent.
     law = oracle.set_law(values)
-    if law is not None and (law[0] == 1 or estimate.population is None):
+    if law is not None and (law[0] == 1 or not estimate.is_sample):
         return _cut(_inverted(estimate, counts, SetLaw(*law), tail))
     return _cut(_bounded(estimate, counts, values, tail))
 
@@ -166,7 +169,7 @@ def _inverted(estimate: Counted, counts: Ints, law: SetLaw, tail: float) -> Ends
     upper_counts = estimate.scaled(counts, up=True)
 
     # The clients of a sample (smp) are drawn, so the number that holds a value is random too: one binomial.
-    if estimate.population is not None:
+    if estimate.is_sample:
         low, high = ((rate - law.q) / (law.p - law.q) for rate in rates(lower_counts, upper_counts, n, tail))
         return low, high
     fewest, most_holders = interval(
