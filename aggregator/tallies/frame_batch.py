@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aggregator.tallies import group_cells
 from aggregator.tallies.clock import Clock
+from aggregator.tallies.group_cells import FrameGroups
 from aggregator.tallies.id_set import IdArray
 from oracles.types import Flags, Ints, Reports
 
@@ -28,7 +30,7 @@ class FrameBatch:
     """The end of the stretch of the log whose frames of this query and pane are all in the batch."""
     clock: Clock
     """The partition's clock at `next_offset`."""
-    groups: NDArray[np.uint8] | None = None
+    groups: FrameGroups = None
     """The groups of the frames, or None if all frames are of group 0."""
 
     def __len__(self) -> int:
@@ -53,11 +55,11 @@ class FrameBatch:
 
     def group_numbers(self) -> NDArray[np.uint8]:
         """Return the group of each frame."""
-        return np.zeros(len(self), np.uint8) if self.groups is None else self.groups
+        return group_cells.numbers_of_frames(self.groups, len(self))
 
-    def groups_of(self, selection: slice | Flags) -> NDArray[np.uint8] | None:
+    def groups_of(self, selection: slice | Flags) -> FrameGroups:
         """Return the group of each selected frame, or None if all frames are of group 0."""
-        return None if self.groups is None else self.groups[selection]
+        return group_cells.select_frames(self.groups, selection)
 
     def select(self, flags: Flags) -> "FrameBatch":
         """Return the flagged frames, of which there is at least one. `next_offset` and `clock` stay."""
@@ -70,8 +72,7 @@ class FrameBatch:
         # Without ids the tally takes the fast way, which looks at no set.
         if ids is not None and not any(name is not None and name != 0 for name in ids):
             ids = None
-        groups = None if self.groups is None else _or_none(self.groups[flags])
-        return FrameBatch(offsets, sizes, ids, reports, self.next_offset, self.clock, groups)
+        return FrameBatch(offsets, sizes, ids, reports, self.next_offset, self.clock, self.groups_of(flags))
 
     def merge(self, other: "FrameBatch") -> "FrameBatch":
         """Return the frames of both batches of one query and pane, in the order of their offsets."""
@@ -87,7 +88,7 @@ class FrameBatch:
 
         # The batch that reaches further knows the clock of the end. The other one was complete up to its own.
         longest = max(parts, key=lambda part: part.next_offset)
-        groups = np.concatenate([part.group_numbers() for part in parts])
+        groups = np.concatenate([part.group_numbers() for part in parts])[order]
         return FrameBatch(
             offsets=offsets[order].tolist(),
             sizes=[len(pieces[index]) for index in order],
@@ -95,12 +96,8 @@ class FrameBatch:
             reports=np.concatenate([pieces[index] for index in order]),
             next_offset=longest.next_offset,
             clock=longest.clock,
-            groups=_or_none(groups[order]),
+            groups=groups if groups.any() else None,
         )
-
-
-def _or_none(groups: NDArray[np.uint8]) -> NDArray[np.uint8] | None:
-    return groups if groups.any() else None
 
 
 def _select(column: Any, flags: Flags) -> Any:

@@ -17,12 +17,14 @@ from oracles.mechanisms.protocol import Mechanism
 from oracles.query import Query
 from oracles.query.footprint import GROUP_COUNTS
 from oracles.query.groups import MAX_VALUES
-from oracles.types import Ints, Reports
+from oracles.types import Flags, Ints, Reports
 
 GroupNumbers = tuple[int, ...]
 """Numbers of groups in ascending order."""
 GROUP_0: GroupNumbers = (0,)
 """The groups of a query without groups."""
+FrameGroups = NDArray[np.uint8] | None
+"""The group of each frame in a row, or None if all frames are of group 0."""
 
 
 def further_groups(query: Query) -> int:
@@ -35,15 +37,26 @@ def group_count(counts: Counts, cells: int) -> int:
     return 1 + (len(counts) - cells) // (cells + GROUP_COUNTS)
 
 
+def numbers_of_frames(groups: FrameGroups, frames: int) -> NDArray[np.uint8]:
+    """Return the group of each of so many frames."""
+    return np.zeros(frames, np.uint8) if groups is None else groups
+
+
+def select_frames(groups: FrameGroups, selection: slice | Flags) -> FrameGroups:
+    """Return the groups of the selected frames."""
+    # Frames that are all of group 0 are counted in one call.
+    return groups[selection] if groups is not None and groups[selection].any() else None
+
+
 def count_reports(
-    oracle: Mechanism, counts: Ints, reports: Reports, sizes: Sequence[int] | Ints, groups: NDArray[np.uint8] | None
+    oracle: Mechanism, counts: Ints, reports: Reports, sizes: Sequence[int] | Ints, groups: FrameGroups
 ) -> int:
     """Add the reports of frames to their groups. Return the number of implausible ones, which do not count.
 
     `sizes` and `groups` are those of the frames. Groups that the vector does not have count as group 0.
     """
     cells = oracle.state_size
-    if groups is None or len(counts) == cells or not len(groups):
+    if groups is None or len(counts) == cells:
         return oracle.add(counts[:cells], reports)
 
     numbers = np.where(groups < group_count(counts, cells), groups, 0)
