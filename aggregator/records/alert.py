@@ -113,10 +113,9 @@ class Alert:
         """The key of the message. After a restart, a repeated alert has the same key."""
         window = self.window
         parts = [self.query, self.digest, self.attribute or "", window.kind, window.size, window.step, window.end]
-        parts += [self.kind, self.value]
-        if self.scale is not None:
-            parts.append(self.scale)
-        return "|".join(map(str, parts)).encode()
+        # Only surges and fades have a scale. No empty part may follow, because the keys of others must stay the same.
+        parts += [self.kind, self.value, self.scale]
+        return "|".join(str(part) for part in parts if part is not None).encode()
 
     @property
     def is_name(self) -> bool:

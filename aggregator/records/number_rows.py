@@ -13,6 +13,7 @@ import numpy as np
 
 from aggregator.records import documents
 from aggregator.records.digits import all_rounded, digits_of, rounded
+from aggregator.records.rows import OracleRow
 from hubbub.http.schema import Chance, Count, Known, read, schema
 from oracles.consistency import NORM_SUB
 from oracles.errors import ParameterError, ReportError
@@ -164,16 +165,16 @@ def range_fields(numbers: Numbers, start: float, end: float) -> dict[str, float 
     return {"from": row.start, "to": row.end, "share": share, "stderr": stderr, "low": low, "high": high}
 
 
-def numbers_of(row: ScaleRow, n: int, n_independent: int, p: float) -> Numbers:
+def numbers_of(row: ScaleRow, n: int, n_independent: int, oracle: OracleRow) -> Numbers:
     """Return the distribution that a record shows, with at most 1,024 bins."""
     bins = len(row.cdf)
-    tree = Tree(bins.bit_length() - 1, 2.0 * p - 1.0)
+    tree = Tree(bins.bit_length() - 1, 2.0 * oracle.p - 1.0)
     shares: Floats = np.diff(np.array(row.cdf, np.float64), prepend=0.0)
     # A tree of fewer bins lacks the finest levels, which come first.
     levels = tuple(row.levels[len(row.levels) - tree.levels :])
 
-    oracle = Pure("haar", bins, Fraction(p), Fraction(1, 2))
-    estimate = TreeEstimate(shares, n, oracle, n_independent, tree=tree, answering=levels)
+    law = Pure(oracle.name, bins, Fraction(oracle.p), Fraction(1, 2))
+    estimate = TreeEstimate(shares, n, law, n_independent, tree=tree, answering=levels)
     return Numbers(estimate, _scale(row.low, row.high, bins, row.scale))
 
 

@@ -247,7 +247,7 @@ class Record:
         fields = self.member("numbers")
         if fields is None:
             return None
-        return numbers_of(read(ScaleRow, fields), self.n, self.n_independent, self.oracle.p)
+        return numbers_of(read(ScaleRow, fields), self.n, self.n_independent, self.oracle)
 
     def discover(self) -> DiscoverRow | None:
         """Return what a search has found and can find, if strings are unknown. None if the window is withheld."""

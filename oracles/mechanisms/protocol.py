@@ -148,7 +148,7 @@ class Oracle(Pure, Mechanism):
     takes_table: ClassVar[bool] = False
     """Whether a client may answer by a table."""
     pure: ClassVar[bool] = True
-    """Whether a report supports its own value with probability p, and any other with q. HAAR's tell of blocks."""
+    """Whether a report supports its own value with probability p, and any other with q. Trees support blocks."""
     tables: Table | None = None
     """Law of the tables by which clients answer, or None if each class has noise of its own."""
     keep: int = 0

@@ -47,9 +47,9 @@ class NumberDifferences:
     On a `panel` the same clients repeat their answers. A client whose answer changes may bring the opposite noise, so
     the errors of a panel are taken as large as they can be.
 
-    >>> from oracles import oracle
+    >>> from oracles.mechanisms.haar import Haar
     >>> from oracles.numbers import Scale
-    >>> haar, scale, rng = oracle("haar", epsilon=2.0, size=64), Scale(0.0, 64.0, 64), np.random.default_rng(1)
+    >>> haar, scale, rng = Haar(epsilon=2.0, size=64), Scale(0.0, 64.0, 64), np.random.default_rng(1)
     >>> def window(middle):
     ...     tally, ages = haar.zeros(), rng.normal(middle, 5.0, 50_000)
     ...     haar.add(tally, haar.perturb(scale.positions(ages), rng))

@@ -1,7 +1,7 @@
 """Numbers: the mean, the quantiles, the ranges and the histogram of a distribution, each with its 95% interval.
 
-They follow from the shares of the bins that HAAR estimates. Quantiles use the isotonic regression of the cumulative
-shares, so that these never fall. The interval of a quantile holds all bins that its errors do not exclude.
+They follow from the shares of the bins that a Haar tree estimates. Quantiles use the isotonic regression of the
+cumulative shares, so that these never fall. The interval of a quantile holds all bins that its errors do not exclude.
 """
 
 from dataclasses import dataclass
@@ -128,8 +128,8 @@ class Histogram(NamedTuple):
 class Numbers:
     """The distribution of numbers that an estimate of bins shows.
 
-    >>> from oracles import oracle
-    >>> haar = oracle("haar", epsilon=2.0, size=256)
+    >>> from oracles.mechanisms.haar import Haar
+    >>> haar = Haar(epsilon=2.0, size=256)
     >>> scale = Scale(1.0, 60_000.0, 256, "log")
     >>> tally = haar.zeros()
     >>> waits = np.random.default_rng(1).lognormal(6.0, 0.8, 50_000)

@@ -1,4 +1,4 @@
-"""Trees of halves: shares of bins from the levels of HAAR, and the error of any sum of them.
+"""Trees of halves: shares of bins from the levels of a Haar tree, and the error of any sum of them.
 
 Level j divides 2**k bins into blocks of 2**(j + 1). Its coefficient for a block is the share of the block's left half
 minus that of its right half. One report estimates all coefficients of its level. The share of a bin follows from

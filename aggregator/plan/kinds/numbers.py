@@ -5,7 +5,6 @@ from typing import cast
 
 from aggregator.plan.kinds import values
 from aggregator.plan.kinds.audience import Audience
-from oracles.mechanisms import oracle
 from oracles.mechanisms.haar import Haar
 from oracles.numbers.tree import Tree
 from oracles.query import Query
@@ -90,7 +89,7 @@ def table(_: Audience) -> Iterator[tuple[str, ...]]:
 
 def tree_of(bins: int, epsilon: float, answers: str) -> Tree:
     """Return the tree of clients that answer about numbers."""
-    return Tree.of(oracle("haar", epsilon=epsilon, size=bins, table=_TABLE if answers == "life" else None))
+    return Tree.of(Haar(epsilon, bins, table=_TABLE if answers == "life" else None))
 
 
 def plan_lines(

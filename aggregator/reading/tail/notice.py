@@ -25,8 +25,8 @@ class Notice:
     """Whether the value was frequent in the first final."""
     proof: str
     """The word for what is proved of a value."""
-    scale: int | None
-    """The number of windows of a change that took longer than one, else None."""
+    windows: int
+    """The number of windows of a change."""
     is_name: bool = False
     """Whether the value is a name that a search has found."""
 
@@ -50,7 +50,7 @@ class Notice:
             before=alert.before,
             baseline=alert.baseline,
             proof=proof,
-            scale=alert.scale if alert.scale != 1 else None,
+            windows=alert.scale or 1,
             is_name=alert.is_name,
         )
 
@@ -62,7 +62,7 @@ class Notice:
     @property
     def over(self) -> str:
         """Return over how many windows a change took place, if it is more than one."""
-        return "" if self.scale is None else f", over {self.scale} windows"
+        return f", over {self.windows} windows" if self.windows > 1 else ""
 
     def __str__(self) -> str:
         before = "" if self.before is None else f", before {self.row.text(self.before)}"
