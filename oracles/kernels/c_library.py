@@ -17,7 +17,7 @@ import numpy as np
 from oracles.types import Flags, Ints, Reports
 
 VARIABLE = "HUBBUB_KERNELS"
-_INTERFACE = 5
+_INTERFACE = 6
 """Version of oracles/kernels/source/interface.h. A library of another version is ignored."""
 
 
@@ -137,6 +137,37 @@ def add_short(signs: Ints, marks: Ints, reports: Reports, hashes: int, bits: int
     _module.lib.add_short(
         octet_buffer(reports), *reports.shape, hashes, bits, polynomial, integer_buffer(signs), integer_buffer(marks)
     )
+
+
+def add_subsets(
+    signs: Ints,
+    marks: Ints,
+    reports: Reports,
+    *,
+    rows: tuple[int, int],
+    polynomial: int,
+    table: Ints,
+    head: int,
+) -> None:
+    """Add the signs of all buckets of each report's subset at every xor of its rows, and the mark of the first row.
+
+    `rows` has the number of rows and their bits. `polynomial` is 0 if the words are the rows. Row i of `table` has
+    C(s, i + 1) for every s. The rank of the subset is in the first `head` bits of a report.
+    """
+    # The kernel checks no rank. A malformed report would name a bucket that does not exist.
+    arrays = integer_buffer(signs), integer_buffer(marks)
+    subsets = integer_buffer(table), len(table), head
+    _module.lib.add_subsets(octet_buffer(reports), *reports.shape, *rows, polynomial, *subsets, *arrays)
+
+
+def add_codes(
+    counts: Ints, marks: Ints, reports: Reports, *, hashes: int, table: Ints, head: int, field: tuple[Ints, Ints]
+) -> None:
+    """Count the two codes of each bucket of each report's subset. `field` has powers and logarithms of a generator."""
+    arrays = integer_buffer(counts), integer_buffer(marks)
+    subsets = integer_buffer(table), len(table), head
+    powers_and_logs = (integer_buffer(part) for part in field)
+    _module.lib.add_codes(octet_buffer(reports), *reports.shape, hashes, *subsets, *powers_and_logs, *arrays)
 
 
 def find_dependent(reports: Reports, hashes: int, bits: int) -> Flags:

@@ -1,6 +1,7 @@
 /* Reports that are integers: histograms of values, and of the rows of local hashing. */
 
 #include "common.h"
+#include "powers.h"
 
 /* Adds 1 to counts[v] for each value of 1, 2 or 4 bytes. */
 void add_values(const uint8_t *values, size_t count, size_t width, int64_t *counts)
@@ -82,13 +83,7 @@ void add_hashes(const uint8_t *reports, size_t count, size_t width, size_t hashe
     }
 }
 
-/* Multiplies by x in the field of 2^bits elements. */
-INLINE uint64_t times_x(uint64_t word, size_t bits, uint64_t polynomial)
-{
-    return word << 1 ^ (word >> (bits - 1)) * polynomial;
-}
-
-/* Adds reports y | a | b. Bit i of row j is bit j of a x^i + b x^(2i). */
+/* Adds reports y | a | b. The two words give all rows. */
 INLINE void add_pairs(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits,
                       uint64_t polynomial, int64_t *signs, int64_t *marks)
 {
@@ -96,14 +91,8 @@ INLINE void add_pairs(const uint8_t *reports, size_t count, size_t width, size_t
     for (size_t n = 0; n < count; n++, reports += width) {
         uint64_t report = width == 4 ? *(const u32 *)reports : *(const u64 *)reports;
         uint64_t a = report >> hashes & mask, b = report >> (hashes + bits) & mask;
-        uint64_t rows[8] = {0};
-        for (size_t i = 0; i < bits; i++) {
-            uint64_t column = a ^ b;
-            for (size_t j = 0; j < hashes; j++)
-                rows[j] |= (column >> j & 1) << i;
-            a = times_x(a, bits, polynomial);
-            b = times_x(times_x(b, bits, polynomial), bits, polynomial);
-        }
+        uint64_t rows[8];
+        rows_of_powers(a, b, hashes, bits, polynomial, rows);
         add_report(rows, report, hashes, signs, marks);
     }
 }

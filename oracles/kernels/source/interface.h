@@ -1,4 +1,4 @@
-enum { INTERFACE = 5 };
+enum { INTERFACE = 6 };
 
 size_t vector_bits(void);
 size_t bits_scratch(size_t count, size_t width);
@@ -10,6 +10,10 @@ void add_hashes(const uint8_t *reports, size_t count, size_t width, size_t hashe
                 int64_t *marks);
 void add_short(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint64_t polynomial,
                int64_t *signs, int64_t *marks);
+void add_subsets(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint64_t polynomial,
+                 const int64_t *table, size_t members, size_t head, int64_t *signs, int64_t *marks);
+void add_codes(const uint8_t *reports, size_t count, size_t width, size_t hashes, const int64_t *table, size_t members,
+               size_t head, const int64_t *powers, const int64_t *logs, int64_t *counts, int64_t *marks);
 void find_dependent(const uint8_t *reports, size_t count, size_t width, size_t hashes, size_t bits, uint8_t *flags);
 
 int can_walk(void);
