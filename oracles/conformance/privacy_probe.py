@@ -254,9 +254,9 @@ def support(o: Subject, reports: Reports, value: int) -> tuple[Flags | None, Int
         return supports, classes
 
     if isinstance(o, Hashing):
-        buckets, rows = o.unpack(reports)
+        heads, rows = o.unpack(reports)
         classes = o.classify(np.full(len(reports), value, np.int64), rows)
-        return buckets == classes, classes
+        return o.names_bucket(heads, classes), classes
 
     classes = np.full(len(reports), value, np.int64)
     if isinstance(o, Grr):

@@ -1,16 +1,21 @@
 """A choice of the number of buckets, shared by FULL and SHORT."""
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import ClassVar, cast
 
+import numpy as np
+
 from oracles.errors import ParameterError
 from oracles.mechanisms import chance
-from oracles.mechanisms.hashing import MAX_ROWS, Hashing, code_bits
+from oracles.mechanisms.entropy import Source, source
+from oracles.mechanisms.families import Family, Words
+from oracles.mechanisms.hashing import MAX_ROWS, Hashing
+from oracles.mechanisms.pair_law import Subsets
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import Forms
+from oracles.types import Ints
 
 LONGEST = 64
 """Most bits of a report."""
@@ -19,15 +24,15 @@ LONGEST = 64
 class Buckets(Hashing):
     """A base of local hashing in at most 8 bytes. Without `buckets` it takes the number with the smallest variance."""
 
+    family: ClassVar[Family]
+    """Family of the maps from codes to buckets."""
     least_rows: ClassVar[int]
-    """Smallest number of rows."""
+    """Smallest number of rows. Fewer are for simpler oracles."""
     auto_edition = 2
     takes_buckets = True
     takes_table = True
 
-    def __init__(
-        self, name: str, epsilon: float, size: int, buckets: int | None, *, words: int = 0, table: int | None
-    ) -> None:
+    def __init__(self, name: str, epsilon: float, size: int, buckets: int | None, *, table: int | None) -> None:
         bits = self.code_bits_of(size)
         choices = self._choices(size)
         if not choices:
@@ -43,17 +48,20 @@ class Buckets(Hashing):
         self.fewer = None if buckets in (None, 1 << best) else buckets
         """Number of buckets, or None if it is the best for epsilon."""
         rows = best if buckets is None else int(buckets).bit_length() - 1
-        super().__init__(name, epsilon, size, rows, words=words, bits=bits, table=table)
+        self.subsets = Subsets(self.family, rows, bits)
+        """How often a report supports two values together."""
+        super().__init__(name, epsilon, size, rows, words=self.family.words(rows), bits=bits, table=table)
 
     @classmethod
     def code_bits_of(cls, size: int) -> int:
-        return max(cls.least_rows, code_bits(size))
+        return max(cls.least_rows, cls.family.code_bits_of(size))
 
     @classmethod
     def _choices(cls, size: int) -> list[int]:
         """Return the numbers of rows with which a report has at most 64 bits."""
         bits = cls.code_bits_of(size)
-        return [rows for rows in range(cls.least_rows, min(MAX_ROWS, bits) + 1) if cls.bits_used(rows, bits) <= LONGEST]
+        counts = range(cls.least_rows, min(MAX_ROWS, bits) + 1)
+        return [rows for rows in counts if rows + cls.family.words(rows) * bits <= LONGEST]
 
     @classmethod
     def versions(cls, epsilon: float, size: int, forms: Forms) -> Iterator[Oracle]:
@@ -68,25 +76,23 @@ class Buckets(Hashing):
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"
 
-    @classmethod
-    @abstractmethod
-    def bits_used(cls, rows: int, bits: int) -> int:
-        """Return the bits of a report with so many rows of so many bits."""
-
-    @classmethod
-    @abstractmethod
-    def collision(cls, rows: int, bits: int) -> Fraction:
-        """Return the probability that two values have the same hash."""
-
     def _q(self, p: Fraction) -> Fraction:
-        c = self.collision(self.hashes, self.bits)
-        return p * c + (1 - p) * (1 - c) / (self.buckets - 1)
+        return self.subsets.rate(p)
+
+    def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
+        return self.family.draw(count, self.hashes, self.bits, source(rng))
+
+    def _expand(self, words: list[Words]) -> list[Words]:
+        return self.family.rows_of(words, self.hashes, self.bits)
+
+    def _forged(self, codes: Ints, count: int, rng: "np.random.Generator") -> Ints:
+        return self.family.forged(codes, self.hashes, self.bits, count=count, rng=rng)
 
     @classmethod
     def _total(cls, rows: int, bits: int, size: int, e: Decimal) -> Decimal:
         """Return the sum of the variances of all shares, times n."""
         buckets = 1 << rows
-        c = cls.collision(rows, bits)
+        c = cls.family.collision(rows, bits)
         p = e / (e + buckets - 1)
         collision = Decimal(c.numerator) / c.denominator
         q = p * collision + (1 - p) * (1 - collision) / (buckets - 1)

@@ -43,6 +43,10 @@ class Hashing(Oracle):
     The family is 2-universal: two values collide with probability exactly 1/g, which is q.
     """
 
+    members = 1
+    """Number of buckets that a report names, m."""
+    head = 0
+
     def __init__(
         self,
         name: str,
@@ -60,21 +64,26 @@ class Hashing(Oracle):
         self.words = words or rows
         """Number of words of k bits in a report: the rows, or the words that give them."""
         self.buckets = 1 << rows
-        self.places = self.buckets
+        self.places = self.buckets if self.takes_table else None
+        self.head = self.head or rows
+        """Bits of a report before the words, which name the bucket or the subset."""
 
         self.offset = offset
         self.bits = bits or code_bits(size + offset)
         """Bits of a row, k."""
         self.cells = 1 << self.bits
-        self.used = rows + self.words * self.bits
+        self.used = self.head + self.words * self.bits
         """Bits of a report without the padding."""
-        self.width = 4 if self.used <= 32 else -(-self.used // 64) * 8
+        self.width = self._width()
         self.state_size = self.cells + MARKS
 
-        self.keep = chance.largest(self.buckets - 1, 1, chance.exp(epsilon))
+        self.keep = chance.largest(self.buckets - self.members, self.members, chance.exp(epsilon))
         self.tables = None if table is None else table_for(self.buckets, table, epsilon)
         p = chance.fraction(self.keep) if self.tables is None else self.tables.p
         super().__init__(name, epsilon, size, p, self._q(p))
+
+    def _width(self) -> int:
+        return 4 if self.used <= 32 else -(-self.used // 64) * 8
 
     def _q(self, p: Fraction) -> Fraction:
         """Return the probability that a report supports another value."""
@@ -121,12 +130,12 @@ class Hashing(Oracle):
     def reports_of(self, buckets: Ints, rows: Rows) -> Reports:
         return self.pack(buckets, rows)
 
-    def pack(self, buckets: Ints, rows: Rows) -> Reports:
-        """Return the bit strings y | word_0 << l | word_1 << (l + k) ..., little-endian."""
-        words = np.zeros((len(buckets), -(-self.used // 64)), "<u8")
-        words[:, 0] = buckets
+    def pack(self, heads: Ints, rows: Rows) -> Reports:
+        """Return the bit strings y | word_0 << l | word_1 << (l + k) ..., little-endian. The heads are the y."""
+        words = np.zeros((len(heads), -(-self.used // 64)), "<u8")
+        words[:, 0] = heads
         for j, row in enumerate(_columns(rows)):
-            word, shift = divmod(self.hashes + j * self.bits, 64)
+            word, shift = divmod(self.head + j * self.bits, 64)
             piece = row.astype(np.uint64)
             words[:, word] |= piece << np.uint64(shift)
             # A row that crosses two words leaves its high bits in the next one.
@@ -135,10 +144,15 @@ class Hashing(Oracle):
         return np.ascontiguousarray(words.view(np.uint8)[:, : self.width])
 
     def unpack(self, reports: Reports) -> tuple[Ints, Ints]:
-        """Return the bucket and the words of each report."""
+        """Return the head and the words of each report. A head is the bucket."""
         integers = self._integers(reports)
-        buckets = (integers[:, 0] & (self.buckets - 1)).astype(np.int64)
-        return buckets, np.stack([word.astype(np.int64) for word in self._words(integers)]).T
+        heads = (integers[:, 0] & ((1 << self.head) - 1)).astype(np.int64)
+        return heads, np.stack([word.astype(np.int64) for word in self._words(integers)]).T
+
+    def names_bucket(self, heads: Ints, buckets: Ints) -> Flags:
+        """Return whether each head names the bucket beside it."""
+        flags: Flags = heads == buckets
+        return flags
 
     def _expand(self, words: list[Words]) -> list[Words]:
         """Return the rows that the words of clients give, one array for each. By default the words are the rows."""
@@ -148,6 +162,10 @@ class Hashing(Oracle):
         return reports.view(f"<u{min(self.width, 8)}")
 
     def _malformed(self, reports: Reports) -> Flags | None:
+        return self._padded(reports)
+
+    def _padded(self, reports: Reports) -> Flags | None:
+        """Return a mask of the reports with a bit beyond the used ones, or None."""
         last_word = self._integers(reports)[:, -1]
         # Padding that differs would be a second way to write a report, and room for a mark.
         bits_before = 64 * (self.width // 8 - 1) if self.width > 8 else 0
@@ -159,7 +177,7 @@ class Hashing(Oracle):
         mask = self.cells - 1
         words: list[Words] = []
         for j in range(self.words):
-            index, shift = divmod(self.hashes + j * self.bits, size)
+            index, shift = divmod(self.head + j * self.bits, size)
             word = integers[:, index] >> shift
             if shift + self.bits > size:
                 word |= integers[:, index + 1] << (size - shift)
@@ -252,7 +270,7 @@ class Hashing(Oracle):
         size = len(positions)
         extra = self._extra_kurtosis(size)
         # Even if every three codes had their fourth in the set, the sum would be near enough to normal.
-        if size <= 2 or (size / (self.buckets - 1) + extra) * DENSE <= n:
+        if size <= 2 or (size * self._peak + extra) * DENSE <= n:
             return False
 
         # The number of fours is the sum of the squared number of pairs with each xor. A transform gives the same sum.
@@ -265,7 +283,12 @@ class Hashing(Oracle):
             fours = sum(h**4 * t for h, t in zip(heights.tolist(), times.tolist(), strict=True)) // self.cells
 
         # Fours of two equal pairs have an xor of 0 for every family of hashes.
-        return ((fours - 3 * size**2 + 2 * size) / (size**2 * (self.buckets - 1)) + extra) * DENSE > n
+        return ((fours - 3 * size**2 + 2 * size) / size**2 * self._peak + extra) * DENSE > n
+
+    @property
+    def _peak(self) -> float:
+        """Excess kurtosis of one report's sum that each four causes, times the squared number of values."""
+        return 1.0 / (self.buckets - 1)
 
     def _extra_kurtosis(self, values: int) -> float:
         """Return the excess kurtosis of one report's sum that fours with an xor other than 0 cause. By default 0."""
@@ -275,13 +298,21 @@ class Hashing(Oracle):
     def support(self, state: Ints, n: int) -> Ints:
         # The empty set of rows is the same for every report, so its n signs are not stored.
         signs = state[: self.cells].copy()
-        signs[0] += n
+        signs[0] += n * self.members
         return walsh(signs)[self.offset : self.offset + self.size] // self.buckets
 
 
 def code_bits(codes: int) -> int:
     """Return the number of bits that hold every code below `codes`."""
     return max(1, (codes - 1).bit_length())
+
+
+def nonzero_marks(cells: int) -> Floats:
+    """Return the probability of each mark if a row is uniform among all but 0."""
+    rows = min(cells, MARKS)
+    law = np.where(np.arange(MARKS) < rows, float(cells // rows), 0.0)
+    law[0] -= 1.0
+    return law / (cells - 1)
 
 
 def _columns(rows: Rows) -> Ints:
