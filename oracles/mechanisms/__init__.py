@@ -16,6 +16,7 @@ from oracles.mechanisms.oue import Oue
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.short import Short
 from oracles.mechanisms.ss import Ss
+from oracles.mechanisms.sub import Sub
 from oracles.mechanisms.sue import Sue
 from oracles.mechanisms.table import MOST, Forms, best_points, is_allowed
 from oracles.types import usable_epsilon, usable_size
@@ -65,6 +66,7 @@ ORACLES: dict[str, OracleType] = {
     "ss": Ss,
     "sue": Sue,
     "blh": Blh,
+    "sub": Sub,
 }
 """Every oracle under its name. All code that lists, checks or chooses oracles reads this table. Of two oracles that are
 equally good for "auto" of edition 2, it chooses the first."""
@@ -75,6 +77,9 @@ WITH_BUCKETS = frozenset(name for name, kind in ORACLES.items() if kind.takes_bu
 """Oracles whose number of buckets a query may choose."""
 WITH_TABLE = frozenset(name for name, kind in ALL_ORACLES.items() if kind.takes_table)
 """Oracles whose clients may answer by a table."""
+WITH_SUBSETS = frozenset({"sub"})
+"""Oracles whose reports name several buckets."""
+_TAKING = {"buckets": WITH_BUCKETS, "subset": WITH_SUBSETS, "rows": WITH_SUBSETS, "table": WITH_TABLE}
 
 
 def oracle(
@@ -83,12 +88,15 @@ def oracle(
     epsilon: float,
     size: int,
     buckets: int | None = None,
+    subset: int | None = None,
+    rows: str | None = None,
     table: int | None = None,
     edition: int | None = None,
 ) -> Oracle:
     """Return the frequency oracle `name` for `size` values, epsilon-LDP. "auto" chooses by variance and width.
 
-    `buckets` is for olh, full and short: fewer than the best number give a client that repeats itself fewer classes.
+    `buckets` is for olh, full, short and sub: fewer than the best number give a client that repeats itself fewer
+    classes. `subset` and `rows` are for sub: the number of buckets that a report names, and the family of its maps.
 
     >>> olh = oracle("olh", epsilon=1.0, size=1024)
     >>> olh.width, round(olh.variance(1_000_000) ** 0.5, 6)
@@ -105,18 +113,17 @@ def oracle(
         raise ParameterError(f"edition is for auto, and from {EDITION} to {COMING}; got {edition!r} for {name!r}")
     epsilon = usable_epsilon(epsilon)
     size = usable_size(size)
-    if name == "auto" and buckets is None and table is None:
+    settings = {"buckets": buckets, "subset": subset, "rows": rows, "table": table}
+    options = {option: value for option, value in settings.items() if value is not None}
+    if name == "auto" and not options:
         return automatic(epsilon, size, edition=NEWEST if edition is None else edition)
     if name not in ALL_ORACLES and name != "auto":
         raise ParameterError(f"unknown oracle {name!r}; choose one of {', '.join(ALL_ORACLES)} or auto")
 
-    options: dict[str, int] = {}
-    for option, value, names in (("buckets", buckets, WITH_BUCKETS), ("table", table, WITH_TABLE)):
-        if value is None:
-            continue
+    for option in options:
+        names = _TAKING[option]
         if name not in names:
             raise ParameterError(f"oracle {name!r} takes no {option}; {', '.join(sorted(names))} do")
-        options[option] = value
     return cast("Callable[..., Oracle]", ALL_ORACLES[name])(epsilon, size, **options)
 
 
@@ -190,7 +197,7 @@ def _nearest(
             return best_points(buckets, epsilon)
         return table if is_allowed(buckets, table, epsilon) else None
 
-    forms = Forms(points, fewer=budget is not None)
+    forms = Forms(points, fewer=budget is not None, by_table=budget is not None and noise != EACH)
     versions: list[Oracle] = []
     for kind in kinds:
         versions += kind.versions(epsilon, size, forms)

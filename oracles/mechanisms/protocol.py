@@ -155,6 +155,10 @@ class Oracle(Pure, Mechanism):
     """Threshold T of the event that the report names the own value or bucket, for oracles with one threshold."""
     places: int | None = None
     """Number of buckets that a table can permute, or None if the oracle takes no table."""
+    subset: int | None = None
+    """Number of buckets that a report names, or None if the number is no choice."""
+    row_family: str | None = None
+    """Family of the maps from values to buckets, or None if the family is no choice."""
 
     def __init__(self, name: str, epsilon: float, size: int, p: Fraction, q: Fraction) -> None:
         super().__init__(name, size, p, q)

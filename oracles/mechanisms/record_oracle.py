@@ -1,10 +1,13 @@
 """An oracle as records name it: by its name, p and q. Readers rebuild estimates with it."""
 
 from fractions import Fraction
+from functools import lru_cache
 
 from oracles.estimate.pure import Pure
-from oracles.mechanisms.full import Full, pair_covariance
+from oracles.mechanisms.full import Full
 from oracles.mechanisms.grr import set_as_value
+from oracles.mechanisms.pair_law import Subsets
+from oracles.mechanisms.sub import Sub
 
 
 class RecordOracle(Pure):
@@ -22,17 +25,16 @@ class RecordOracle(Pure):
         """Return the variance of a set. The errors of the values of grr and full are dependent."""
         if self.name == "grr":
             return set_as_value(self, n, values, share)
-        if self.name != "full":
+        if self.name not in _CHOICES:
             return super().set_variance(n, values, share)
-
-        bits = Full.code_bits_of(self.size)
-        p, q = self.exact
-        # A record does not name its buckets, but each number of them has another q.
-        rows = min(range(Full.least_rows, bits + 1), key=lambda rows: abs(_rate(p, rows, bits) - q))
-        return super().set_variance(n, values, share) + pair_covariance(self, rows, bits, values, share) / n
+        subsets = _subsets(self.name, self.size, *self.exact)
+        return super().set_variance(n, values, share) + subsets.covariance(self, values, share) / n
 
 
-def _rate(p: Fraction, rows: int, bits: int) -> Fraction:
-    """Return q of full with so many rows."""
-    collision = Full.collision(rows, bits)
-    return p * collision + (1 - p) * (1 - collision) / ((1 << rows) - 1)
+_CHOICES = {"full": Full.all_subsets, "sub": Sub.all_subsets}
+
+
+@lru_cache(maxsize=1 << 8)
+def _subsets(name: str, size: int, p: Fraction, q: Fraction) -> Subsets:
+    """Return the subsets of buckets of an oracle. A record does not name them, but each choice has another q."""
+    return min(_CHOICES[name](size), key=lambda choice: abs(choice.rate(p) - q))

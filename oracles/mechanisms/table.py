@@ -32,6 +32,8 @@ class Forms(NamedTuple):
     points: Points
     fewer: bool
     """Whether fewer buckets than the best number are considered: answers for life then charge less."""
+    by_table: bool = False
+    """Whether clients answer by a table where the oracle has one, so that oracles without one give way."""
 
 
 class Table:
