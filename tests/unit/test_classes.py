@@ -75,9 +75,9 @@ def test_buckets_are_a_power_of_two_up_to_the_best(buckets):
 
 
 def test_only_local_hashing_takes_buckets():
-    with pytest.raises(ParameterError, match="full, olh, short do"):
+    with pytest.raises(ParameterError, match="full, olh, short, sub do"):
         oracle("grr", epsilon=2.0, size=1024, buckets=2)
-    with pytest.raises(ParameterError, match="full, olh, short do"):
+    with pytest.raises(ParameterError, match="full, olh, short, sub do"):
         multi("smp", sizes=[3, 4], epsilon=2.0, oracle="oue", buckets=2)
     assert [e.buckets for e in multi("smp", sizes=[3, 400], epsilon=2.0, oracle="olh", buckets=2).encoders] == [2, 2]
 

@@ -145,7 +145,7 @@ def test_least_finds_every_boundary():
 
 def test_unavailable_oracles_are_named_with_the_reason():
     results, reasons = prospects(Plan(1000, 1_000_000, 0.5))
-    assert {result.oracle.name for result in results} == {"grr", "blh", "olh", "hr", "full", "short"}
+    assert {result.oracle.name for result in results} == {"grr", "blh", "olh", "hr", "full", "short", "sub"}
     assert all("65535 bytes" in reason for reason in reasons.values())
 
 

@@ -52,6 +52,8 @@ def attributes_of(m, *crowds):
 def test_p_values_of_honest_crowds_are_uniform(name, size, epsilon):
     rng = seeded(name, size, epsilon)
     o = oracle(name, epsilon=epsilon, size=size)
+    if np.count_nonzero(o.honest_marks) == 1:  # the one map of sub that parts two values tells nothing
+        return
     runs, n = 60, 1_000
     reports = o.perturb(rng.zipf(1.5, runs * n) % size, rng)
     p_values = [p_value(o, marks_of(o, reports[k * n : (k + 1) * n]), n, n) for k in range(runs)]
