@@ -43,7 +43,10 @@ def differs_by_edition(file: File, candidate: Query, active: Query, editions: Ma
 
 def lines_that_keep(query: Query) -> str:
     """Return the lines of a query file that keep the query's oracle and noise in every edition, in one text."""
-    keys = ("noise", "table", "buckets") if query.attributes else ("noise", "table", "oracle", "buckets")
+    keys = ["noise", "table", "buckets"]
+    if not query.attributes:
+        keys[2:2] = ["oracle"]
+        keys += ["subset", "rows"]
     table = dump(query)
     return ", ".join(f"{key} = {_toml(table[key])}" for key in keys if key in table)
 

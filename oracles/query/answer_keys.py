@@ -3,16 +3,18 @@
 from typing import TYPE_CHECKING, Any
 
 from oracles.mechanisms import NOISES
+from oracles.mechanisms.families import FAMILIES
+from oracles.mechanisms.sub import MOST_BUCKETS, MOST_MEMBERS
 from oracles.query import answers, selection, settings, strings
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.draft import Key
 from oracles.query.groups import Groups, read_groups, read_weights, weight_table
-from oracles.query.settings import FLAG, Rule, choice
+from oracles.query.settings import FLAG, Rule, choice, whole
 
 if TYPE_CHECKING:
     from oracles.query import Query
 
-_BUCKETS = tuple(1 << rows for rows in range(1, 9))
+_BUCKETS = tuple(1 << rows for rows in range(1, MOST_BUCKETS.bit_length()))
 _NO_GROUPS = "a query of unknown strings has no groups"
 
 
@@ -53,12 +55,28 @@ ANSWER_KEYS = (
     ),
     Key(
         "buckets",
-        "buckets of `olh`, `full` or `short`: a power of two. "
+        "buckets of `olh`, `full`, `short` or `sub`: a power of two. "
         "Fewer than the best number make answers for life fit the budget",
-        Rule("a power of two from 2 to 256", lambda value: type(value) is int and value in _BUCKETS),
+        Rule(f"a power of two from 2 to {_BUCKETS[-1]}", lambda value: type(value) is int and value in _BUCKETS),
         default_text="the best for epsilon",
         dump=lambda query: max(filter(None, query.fewer), default=None),
         digest=lambda query: query.buckets,
+    ),
+    Key(
+        "subset",
+        f"number of buckets that a report of `sub` names, from 1 to {MOST_MEMBERS}",
+        whole(f"a whole number from 1 to {MOST_MEMBERS}", 1, MOST_MEMBERS),
+        default_text="the best for epsilon",
+        digest=lambda query: query.subset,
+    ),
+    Key(
+        "rows",
+        "family of the random maps from values to buckets of `sub`: `full`, `short` or `line` "
+        "([methods.md](methods.md#random-subsets-of-buckets))",
+        choice(*FAMILIES),
+        default_text="the best for epsilon",
+        dump=lambda query: query.rows,
+        digest=lambda query: query.rows,
     ),
     Key(
         "noise",
@@ -115,10 +133,10 @@ ANSWER_KEYS = (
     ),
     Key(
         "oracle",
-        "`grr`, `sue`, `oue`, `blh`, `olh`, `hr`, `ss`, `full` or `short`. `auto` considers the oracles that fit the "
-        "budget. Among those near the smallest error it chooses the one with the fewest bytes: within 10% in "
+        "`grr`, `sue`, `oue`, `blh`, `olh`, `hr`, `ss`, `full`, `short` or `sub`. `auto` considers the oracles that "
+        "fit the budget. Among those near the smallest error it chooses the one with the fewest bytes: within 10% in "
         "edition 1. In edition 2 it takes the fewest bytes within 2% of the smallest possible error, or else the "
-        "smallest error, and a report has at most 8 bytes",
+        "smallest error, and a report has at most 8 bytes. From edition 3 on it may take `sub`",
         default_text='`"auto"`, for attributes `"adaptive"`',
         settle=selection.read_oracle,
         dump=_oracle_in_file,

@@ -140,8 +140,18 @@ class Query(Settings):
 
     @property
     def buckets(self) -> int | dict[str, int] | None:
-        """Buckets of olh if they are not the best for epsilon, by attribute if there are several. Else None."""
+        """Buckets of sub, or those that are not the best for epsilon, by attribute if there are several. Else None."""
         return self.by_attribute(self.fewer)
+
+    @property
+    def subset(self) -> int | None:
+        """Number of buckets that a report of sub names, or None."""
+        return None if self.attributes else self._encoders[0].subset
+
+    @property
+    def rows(self) -> str | None:
+        """Family of the maps from values to buckets of sub, or None."""
+        return None if self.attributes else self._encoders[0].row_family
 
     @property
     def table(self) -> int | dict[str, int] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from oracles.discover import Slots, Strings
 from oracles.errors import ParameterError
@@ -39,6 +39,8 @@ _EACH = Rule(
 )
 
 
+_SHAPE = ("buckets", "subset", "rows")
+"""Keys of the buckets of a report."""
 _oracle = lru_cache(maxsize=1 << 10)(oracle)
 """The oracle with these settings. Many queries share one, because an oracle does not change."""
 
@@ -82,7 +84,7 @@ def read_points(draft: Draft) -> int | dict[int, int] | None:
 def read_oracle(draft: Draft) -> Selection:
     """Return the oracle. It needs the domains, the budget, the noise and the tables."""
     make = _several_maker(draft) if draft["attributes"] else _one_maker(draft)
-    fault = next((key for key in ("table", "buckets") if key in draft), "oracle")
+    fault = next((key for key in ("table", *_SHAPE) if key in draft), "oracle")
     with _refusals(draft.at(fault)):
         oracle = make()
 
@@ -95,7 +97,7 @@ def open_keys(draft: Draft) -> frozenset[str]:
     """Return the keys that decide about reports and that the file leaves open."""
     keys = {key for key in ("noise", "table") if key not in draft}
     if "domain" in draft and draft.table.get("oracle", AUTO) == AUTO:
-        keys |= {"oracle", "buckets"}
+        keys |= {"oracle", *_SHAPE}
     return frozenset(keys)
 
 
@@ -115,15 +117,16 @@ def _one_maker(draft: Draft) -> Make:
             f'"life" charges at least 2 epsilon = {2 * epsilon:g}, above the budget of {budget:g}; '
             f'use budget = {2 * epsilon:g}, or epsilon = {budget / 2:g}, or answers = "once" or "fresh"',
         )
-    return partial(_one, draft, oracle=name, buckets=draft["buckets"], epsilon=epsilon)
+    shape = {key: draft[key] for key in _SHAPE}
+    return partial(_one, draft, oracle=name, **shape, epsilon=epsilon)
 
 
-def _one(draft: Draft, oracle: str, buckets: int | None, epsilon: float) -> Oracle:
+def _one(draft: Draft, *, oracle: str, epsilon: float, **shape: Any) -> Oracle:
     """Return the oracle of one answer."""
-    if oracle == AUTO and buckets is None:
+    if oracle == AUTO and all(value is None for value in shape.values()):
         return _automatic(draft, epsilon)
 
-    make = partial(_oracle, oracle, epsilon=epsilon, size=draft["domain"].size, buckets=buckets)
+    make = partial(_oracle, oracle, epsilon=epsilon, size=draft["domain"].size, **shape)
     return with_noise(make(), _resolved_noise(draft), draft["table"], lambda t: make(table=t))
 
 
@@ -154,6 +157,12 @@ def _several_maker(draft: Draft) -> Make:
     """Return the function that makes the oracle of several attributes."""
     # A definition in a topic names the oracle that "adaptive" chose when it was written.
     names = draft.read("oracle", _EACH if draft.folder is None else _TEXT, ADAPTIVE)
+    if "sub" in (names if isinstance(names, list) else [names]):
+        raise draft.error("oracle", 'must be another oracle than "sub", which is for one answer')
+    unsuitable = next((key for key in ("subset", "rows") if key in draft), None)
+    if unsuitable is not None:
+        raise draft.error(unsuitable, "must be absent: it is for the oracle sub, which is for one answer")
+
     domains = list(draft["attributes"].values())
     if any(domain.only_oracle for domain in domains):
         names = _names_for(domains, names, draft)

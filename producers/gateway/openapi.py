@@ -57,6 +57,7 @@ _FRAME = {
     "additionalProperties": False,
 }
 _EDGES = {"type": "array", "items": {"type": "number"}}
+_OPTIONAL = ("domain", "attributes", "pairs", "subset", "rows")
 _QUERY = {
     "name": _TEXT,
     "digest": schema(Digest),
@@ -86,6 +87,10 @@ _QUERY = {
     "classes": {**_EACH, "description": "K, or one K for each attribute; null: the answers are not for life"},
     "record_charge": schema(Annotated[float, {"description": "Charge of a first answer, in epsilon"}]),
     "buckets": {**_EACH, "description": "Number of buckets, if below the best of olh; null: the best"},
+    "subset": schema(Annotated[int, {"minimum": 1, "description": "Buckets that a report of sub names; else absent"}]),
+    "rows": schema(
+        Annotated[Literal["full", "short", "line"], {"description": "Family of the maps of sub; else absent"}]
+    ),
     "noise": schema(
         Annotated[Literal["table", "each"], {"description": "Whether one table decides all answers of a round"}]
     ),
@@ -126,7 +131,7 @@ SCHEMAS: dict[str, Schema] = {
     "query": {
         "type": "object",
         "properties": _QUERY,
-        "required": [name for name in _QUERY if name not in ("domain", "attributes", "pairs")],
+        "required": [name for name in _QUERY if name not in _OPTIONAL],
     },
     "problem": {"type": "object", "properties": _PROBLEM, "required": ["status", "title", "detail"]},
 }

@@ -14,7 +14,19 @@ from producers.pins import check_numbers, check_pins
 
 _SECONDS = ("pane", "period", "lateness", "skew", "renew")
 _TIMES = ("from", "until")
-_SAME_MEMBERS = ("epsilon", "domain", "other", "solution", "budget", "answers", "noise", "table", "groups")
+_SAME_MEMBERS = (
+    "epsilon",
+    "domain",
+    "other",
+    "solution",
+    "budget",
+    "answers",
+    "noise",
+    "table",
+    "subset",
+    "rows",
+    "groups",
+)
 """Members that a query file has under the same name with the same value."""
 
 
