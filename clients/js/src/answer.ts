@@ -4,7 +4,7 @@ import type { Answer, Query } from "./definition.js";
 import { BudgetSpent, DeliveryError, NotYet } from "./errors.js";
 import * as ledger from "./ledger.js";
 import type { Limits } from "./limits.js";
-import { hex, put, unhex } from "./records.js";
+import { hex, unhex } from "./records.js";
 import { frameOf, reportOf } from "./report.js";
 import { Keyed } from "./source.js";
 import { firstReport, FRESH, type Entry, type State } from "./state.js";
@@ -43,7 +43,7 @@ export async function answerOf(
     const report = answers === "once" ? repeated(state, digest, round, made) : made;
     if (mode === FRESH) state.given[digest] = number + 1;
     else if (!state.once[digest]?.report) delete state.once[digest];
-    put(state.last, name, now);
+    state.last = { ...state.last, [name]: now }; // an assignment to the member `__proto__` would make none
     const frame = frameOf(query, Math.floor(now / pane) * pane, report.length, report, query.groupOf(group));
     const entry = { key: hex(crypto.getRandomValues(new Uint8Array(16))), frame: hex(frame) };
     const item = store.itemOf(state);

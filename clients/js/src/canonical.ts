@@ -7,13 +7,15 @@ import { own, utf8 } from "./records.js";
 /** Members that are floats, by the name of their object: Python writes 1.0 where JavaScript writes 1. */
 const FLOATS: Record<string, string[]> = { query: ["epsilon"], domain: ["high", "low"] };
 
+/** Members that give a report its meaning. `other` is one of them if there is one domain of values. */
+const MEANING = "name epsilon pane oracle domain attributes solution pairs buckets subset rows table".split(
+  " ",
+) as (keyof Definition)[];
+
 /** Return the first 8 bytes of SHA-256 over everything that gives a report its meaning. */
 export function digestOf(definition: Definition): Uint8Array {
-  const { name, epsilon, pane, oracle } = definition;
-  const meaning: Record<string, unknown> = { format: 1, name, epsilon, pane, oracle };
-  for (const key of ["domain", "attributes", "solution", "pairs", "buckets", "table"] as const) {
-    if (definition[key] != null) meaning[key] = definition[key];
-  }
+  const meaning: Record<string, unknown> = { format: 1 };
+  for (const key of MEANING) if (definition[key] != null) meaning[key] = definition[key];
   const numbers = definition.domain instanceof Object && !Array.isArray(definition.domain);
   if (definition.domain != null && !numbers) meaning["other"] = definition.other;
   return sha256(utf8(canonical(meaning, "query"))).slice(0, 8);

@@ -3,14 +3,14 @@
 import { openPlace } from "#store";
 import { answerOf } from "./answer.js";
 import { definitionOf, Query, type Answer } from "./definition.js";
-import { DeliveryError, HubbubError, NotAllowed } from "./errors.js";
+import { attempt, DeliveryError, HubbubError, NotAllowed } from "./errors.js";
 import { Gateway, type Token } from "./gateway.js";
 import { limitsOf, type Limits } from "./limits.js";
 import { inMemory } from "./memory.js";
 import type { KeyStore } from "./key_item.js";
 import { checkPins, type Pinned } from "./pins.js";
 import { Queue } from "./queue.js";
-import { own, put } from "./records.js";
+import { own } from "./records.js";
 import { statusOf, type Status } from "./status.js";
 import { MEMORY, opened, type Store } from "./store.js";
 
@@ -49,7 +49,6 @@ const FRESHNESS = 3600;
 export class Client {
   readonly #gateway: Gateway;
   readonly #limits: Limits;
-  readonly #storeName: string;
   readonly #clock: () => number;
   #opening?: Promise<[Store, Queue]> | undefined;
   #loaded?: { query: Query; at: number } | undefined;
@@ -61,7 +60,6 @@ export class Client {
     this.#clock = options.clock ?? (() => Date.now() / 1000);
     this.#limits = limitsOf(options.maxEpsilon, options.per);
     checkPins(options.pinned ?? {});
-    this.#storeName = options.store ?? "hubbub";
     this.#gateway = new Gateway(options.gateway, options.token, options.fetch ?? ((...request) => fetch(...request)));
     this.#open().then(
       ([, queue]) => queue.again(0),
@@ -111,7 +109,7 @@ export class Client {
   }
 
   async #opened(): Promise<[Store, Queue]> {
-    const name = this.#storeName;
+    const name = this.#options.store ?? "hubbub";
     const place = name === MEMORY ? inMemory() : await openPlace(name, !!this.#options.keyStore);
     const store = await opened(place, name, this.#options, this.#clock());
     const queue = new Queue(store, this.#gateway, (reason) => {
@@ -131,23 +129,20 @@ export class Client {
       listing = await this.#gateway.queries();
     } catch (error) {
       definition = await store.update((state) => own(state.definitions, name));
-      if (!definition) throw new DeliveryError(`There is no definition of ${name} yet: ${error}`);
+      if (!definition) throw new DeliveryError(`There is no definition of ${name}: ${error}`);
     }
     definition ??= definitionOf(listing, name);
-    const query = checked(() => new Query(definition, pinned));
+    // Whatever is wrong with the listing is the gateway's fault.
+    const query = attempt(
+      () => new Query(definition, pinned),
+      (error) => (error instanceof HubbubError ? error : new NotAllowed(`The gateway's definition is not valid: ${error}`)),
+    );
     if (listing) {
-      await store.update((state) => put(state.definitions, name, definition));
+      await store.update((state) => {
+        state.definitions = { ...state.definitions, [name]: definition };
+      });
       this.#loaded = { query, at: now };
     }
     return query;
-  }
-}
-
-/** Make something of a listing. Whatever is wrong with the listing is the gateway's fault. */
-function checked<T>(make: () => T): T {
-  try {
-    return make();
-  } catch (error) {
-    throw error instanceof HubbubError ? error : new NotAllowed(`The gateway's definition is not valid: ${error}`);
   }
 }

@@ -80,7 +80,7 @@ export class Query {
     const singles = this.parts.slice(0, this.parts.length - this.pairs.length);
     const names = singles.map((part) => part.name);
     if (!(answer instanceof Object) || !same(Object.keys(answer).sort(), names)) {
-      throw new ReportError(`The answer must be an object with a value for each of ${names.join(", ")}.`);
+      throw new ReportError(`The answer must have a value for each of ${names.join(", ")}.`);
     }
     return singles.map((part) => part.positions.of(answer[part.name]!));
   }
@@ -111,7 +111,7 @@ export class Query {
     const known = areTexts(domain) ? 2 ** domain.cells : domain!;
     const edges = own(definition.edges as Each<number[]>, attribute);
     if (isScale(known)) checkEdges(known, edges);
-    else if (edges) throw new NotAllowed(`${definition.name} has edges without a scale.`);
+    else if (edges) throw new NotAllowed("The edges of the bins are not those of the scale.");
     const positions = new Positions(known, other ?? false, edges);
     return { name: attribute ?? "", positions, oracle: this.#oracle(attribute, positions.size) };
   }
@@ -120,7 +120,7 @@ export class Query {
     const { definition } = this;
     const thresholds = own(definition.thresholds as Each<Thresholds>, attribute)!;
     const t = own(definition.table, attribute);
-    return oracle(own(definition.oracle, attribute)!, this.#epsilonOfPart(), size, thresholds, t);
+    return oracle(own(definition.oracle, attribute)!, this.#epsilonOfPart(), size, thresholds, t, definition);
   }
 
   /** Return the epsilon of a part: spl divides it, and rounds it down. */

@@ -49,7 +49,7 @@ export class Positions {
     const position = this.#find(value);
     if (position !== undefined) return position;
     if (this.#other) return this.#named;
-    throw new ReportError(`Value ${JSON.stringify(value)} is not in the domain of ${this.size} values.`);
+    throw new ReportError(`${JSON.stringify(value)} is not in the domain of ${this.size} values.`);
   }
 
   #find(value: Value): number | undefined {
@@ -57,7 +57,7 @@ export class Positions {
     if (name && value === OTHER && this.#other) return this.#named;
     if (this.#names) {
       if (name) return this.#names.get(value.normalize());
-      throw new ReportError(`The answer must be the name of a value, not ${JSON.stringify(value)}.`);
+      throw new ReportError(`The answer must be a name, not ${JSON.stringify(value)}.`);
     }
     const number = name && /^(0|[1-9]\d{0,9})$/.test(value) ? +value : value;
     if (!name && !Number.isInteger(number)) throw new ReportError("The answer must be a whole number.");

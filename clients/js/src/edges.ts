@@ -26,9 +26,8 @@ export function checkEdges(scale: Scale, listed: number[] | undefined): void {
 
 function edgesOf({ bins, low, high, scale }: Scale): number[] {
   if (scale === "linear") {
-    const edge = (i: number) => signed(low) * BigInt(bins - i) + signed(high) * BigInt(i);
     return Array.from({ length: bins + 1 }, (_, i) => {
-      const total = edge(i);
+      const total = signed(low) * BigInt(bins - i) + signed(high) * BigInt(i);
       return total < 0n ? -nearest(-total) / bins : nearest(total) / bins;
     });
   }

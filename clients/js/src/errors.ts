@@ -40,3 +40,12 @@ export class ReportError extends HubbubError {
 export class DeliveryError extends HubbubError {
   override name = "DeliveryError";
 }
+
+/** Act, and turn whatever goes wrong into another error. */
+export function attempt<T>(act: () => T, wrong: (error: unknown) => HubbubError): T {
+  try {
+    return act();
+  } catch (error) {
+    throw wrong(error);
+  }
+}

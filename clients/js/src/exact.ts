@@ -17,19 +17,19 @@ export function exact(value: number): bigint {
 
 /** Return the float next to an amount, below it or (with `up`) above it. */
 export function rounded(amount: bigint, up: boolean): number {
-  const shift = Math.max(0, bitLength(amount) - 53);
-  const top = amount >> BigInt(shift);
-  const rest = up && top << BigInt(shift) < amount ? 1n : 0n;
-  return Number(top + rest) * 2 ** (shift - LEAST);
+  return float(amount, 53, (top, rest) => (up ? top + rest : top));
 }
 
-/** Return the float nearest to an amount. */
+/** Return the float nearest to an amount. A bit below all others decides ties, as the bits that are cut off would. */
 export function nearest(amount: bigint): number {
-  const shift = Math.max(0, bitLength(amount) - 64);
+  return float(amount, 64, (top, rest) => top | rest);
+}
+
+/** Return an amount as a float, from its top bits and whether others follow. */
+function float(amount: bigint, bits: number, join: (top: bigint, rest: bigint) => bigint): number {
+  const shift = Math.max(0, bitLength(amount) - bits);
   const top = amount >> BigInt(shift);
-  // A bit below all others decides ties, as the bits that were cut off would.
-  const rest = top << BigInt(shift) < amount ? 1n : 0n;
-  return Number(top | rest) * 2 ** (shift - LEAST);
+  return Number(join(top, BigInt(top << BigInt(shift) < amount))) * 2 ** (shift - LEAST);
 }
 
 const DIGITS = 12;

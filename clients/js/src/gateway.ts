@@ -39,7 +39,7 @@ export class Gateway {
     const { protocol, hostname } = new URL(url);
     const local = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
     if (protocol !== "https:" && !(protocol === "http:" && local)) {
-      throw new DeliveryError(`The gateway must be https://HOST (http:// only on this machine), not ${url}.`);
+      throw new DeliveryError(`The gateway must be https://HOST (http:// on this machine), not ${url}.`);
     }
   }
 

@@ -21,7 +21,7 @@ export function limitsOf(maxEpsilon: number = DEVICE_EPSILON, per?: number | str
   const [, count, unit] = /^(\d{1,10})([smhd])$/.exec(String(per)) ?? [];
   const seconds = typeof per === "string" ? Number(count) * UNITS[unit!]! : per;
   if (!isWhole(seconds, SHORTEST)) {
-    throw new TypeError(`per must be whole seconds from ${SHORTEST} to ${LONGEST}, or a text such as "30d", not ${per}.`);
+    throw new TypeError(`per must be whole seconds from ${SHORTEST} to ${LONGEST}, or such as "30d", not ${per}.`);
   }
   return { maxEpsilon, per: seconds };
 }

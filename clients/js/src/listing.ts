@@ -24,6 +24,9 @@ export interface Definition {
   solution?: string | null;
   oracle: Each<string>;
   buckets?: Each<number> | null;
+  /** Of sub: how many buckets a report names, and the family of the maps. */
+  subset?: number;
+  rows?: string;
   table?: Each<number> | null;
   thresholds: Each<Thresholds[string]> | Record<string, Thresholds>;
   edges?: number[] | Record<string, number[]> | null;

@@ -12,7 +12,14 @@ import { subsetSelection, unary } from "./unary.js";
 export type Thresholds = Record<string, string>;
 
 /** Return the oracle of a definition, or refuse it if its thresholds do not fit its epsilon. */
-export function oracle(name: string, epsilon: number, size: number, thresholds: Thresholds, points?: number): Oracle {
+export function oracle(
+  name: string,
+  epsilon: number,
+  size: number,
+  thresholds: Thresholds,
+  points?: number,
+  { subset = 1, rows = name }: { subset?: number; rows?: string } = {},
+): Oracle {
   const e = exp(exact(epsilon));
   const lists = (expected: Record<string, bigint>) =>
     Object.entries(expected).every(([key, integer]) => thresholds[key] === String(integer));
@@ -54,11 +61,12 @@ export function oracle(name: string, epsilon: number, size: number, thresholds: 
     case "short":
     case "hr":
     case "haar":
+    case "sub":
       // The number of rows is the one to which the listed integers belong.
-      for (let l = 1; l <= (["blh", "hr", "haar"].includes(name) ? 1 : 8); l++) {
-        const T = largest(2 ** l - 1, 1, e);
+      for (let l = 1; l <= (["blh", "hr", "haar"].includes(name) ? 1 : 11); l++) {
+        const T = largest(2 ** l - subset, subset, e);
         const own = table(2 ** l);
-        if (each ? lists({ T }) : own) return hashing(name, size, l, T, own);
+        if (each ? lists({ T }) : own) return hashing(rows, size, l, T, subset, own, name === "sub");
       }
       break;
     default:

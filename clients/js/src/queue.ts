@@ -45,7 +45,7 @@ export class Queue {
     const outcome = (await this.#pass()).get(entry.key);
     if (outcome?.state !== "refused") return;
     this.#refusals.delete(entry.key);
-    throw new DeliveryError(`The gateway refused a report: ${outcome.reason}.`);
+    throw new DeliveryError(`The gateway refused reports: ${outcome.reason}.`);
   }
 
   /** Wait until the queue is empty. Throw if the gateway refused reports, or gives no answer for so many seconds. */
@@ -56,11 +56,11 @@ export class Queue {
       if (this.#refusals.size) {
         const reasons = [...this.#refusals.values()];
         this.#refusals.clear();
-        throw new DeliveryError(`The gateway refused ${reasons.length} reports: ${reasons.join(", ")}.`);
+        throw new DeliveryError(`The gateway refused reports: ${reasons.join(", ")}.`);
       }
       const left = [...outcomes.values()].find(({ state }) => state === "waiting");
       if (!left) return;
-      if (this.#closed || Date.now() > end) throw new DeliveryError(`Reports are not accepted yet: ${left.reason}.`);
+      if (this.#closed || Date.now() > end) throw new DeliveryError(`Reports wait: ${left.reason}.`);
       await new Promise((resolve) => setTimeout(resolve, 1000 * Math.min(pause(this.#failures), patience)));
     }
   }
@@ -131,6 +131,5 @@ export class Queue {
 
 /** Return the seconds until the next try. A random part keeps devices from acting together. */
 function pause(failures: number): number {
-  const [random] = crypto.getRandomValues(new Uint32Array(1));
-  return Math.min(SLOWEST, FIRST * 2 ** Math.min(failures, 20)) * (0.5 + random! / 2 ** 33);
+  return Math.min(SLOWEST, FIRST * 2 ** failures) * (0.5 + Math.random() / 2);
 }

@@ -16,9 +16,3 @@ export function utf8(text: string): Uint8Array<ArrayBuffer> {
 export function own<T>(record: Record<string, T>, name: string): T | undefined {
   return Object.hasOwn(record, name) ? record[name] : undefined;
 }
-
-/** Set the member of a record by a name. */
-export function put<T>(record: Record<string, T>, name: string, value: T): void {
-  // An assignment to `__proto__` would not make a member.
-  Object.defineProperty(record, name, { value, configurable: true, enumerable: true, writable: true });
-}

@@ -70,7 +70,7 @@ export function bound(state: State | undefined, key: Uint8Array, name: string, n
   if (state.version > 2) throw new StoreError(`Store ${name} is of version ${state.version}. Update the client.`);
   if (!(state.version > 0) || !Array.isArray(state.charges)) throw new StoreError(`Store ${name} is damaged. Restore it.`);
   if (state.mark !== mark && state.charges.length) {
-    throw new StoreError(`Store ${name} has another key. Use its first key.`);
+    throw new StoreError(`Store ${name} has another key.`);
   }
   if (state.version < 2) upgrade(state, now);
   return { ...state, lost: state.lost ?? {}, mark };

@@ -1,6 +1,6 @@
 /** The store of a device and its key: what is made at a first start, and what is refused if a part is lost. */
 
-import { StoreError } from "./errors.js";
+import { attempt, StoreError } from "./errors.js";
 import { itemOf, readItem, restore, type KeyStore } from "./key_item.js";
 import { hex, unhex } from "./records.js";
 import { bound, newKey, type State } from "./state.js";
@@ -49,10 +49,10 @@ export function opened(place: Place, name: string, { key: given, keyStore, first
     const key = await place.step((stored) => {
       const { state, key: own } = stored;
       const hasKey = item || given || own || !state?.charges?.length;
-      if (item && given && hex(given) !== item.key) refuse("has a key item with another key.");
+      if (item && given && hex(given) !== item.key) refuse("has another key.");
       if (!hasKey) refuse("has lost its key. Restore it.");
       if (!state && !item) {
-        if (own) refuse("is missing, but its key exists. Restore it.");
+        if (own) refuse("is missing. Restore it.");
         if (given && !first && name !== MEMORY) refuse("is missing. Pass `first: true` at a first start.");
       }
       const key = item ? unhex(item.key) : (given ?? own ?? newKey());
@@ -83,10 +83,4 @@ async function guarded<T>(act: () => T): Promise<Awaited<T>> {
 }
 
 /** Act on a key item. */
-function readable<T>(act: () => T): T {
-  try {
-    return act();
-  } catch {
-    throw new StoreError("The key item is damaged. Restore it.");
-  }
-}
+const readable = <T>(act: () => T): T => attempt(act, () => new StoreError("The key item is damaged. Restore it."));

@@ -7,8 +7,6 @@ const DERANGEMENTS = [1, 0, 1, 2, 9, 44, 265, 1854, 14833];
 const STEP = 10n ** 12n;
 
 export class Table {
-  readonly #weights: bigint[];
-
   readonly #points: number;
   readonly #hi: bigint;
   readonly #lo: bigint;
@@ -23,7 +21,6 @@ export class Table {
     this.#points = points;
     this.#hi = hi;
     this.#lo = lo;
-    this.#weights = this.#weigh(hi, lo);
   }
 
   /** Whether hi is the largest integer for which one answer is within e, and lo follows from it. */
@@ -54,12 +51,13 @@ export class Table {
   /** Return the bucket of each class. */
   draw(source: Source): number[] {
     const g = this.buckets;
-    const total = sum(this.#weights);
+    const weights = this.#weigh(this.#hi, this.#lo);
+    const total = sum(weights);
     let u: bigint;
     do u = source.integer(8);
     while (u >= total);
     let k = g;
-    while (u >= this.#weights[k]!) u -= this.#weights[k--]!;
+    while (u >= weights[k]!) u -= weights[k--]!;
     const table = range(g);
     if (k === g) return table;
     const order = range(g);
@@ -77,7 +75,7 @@ export class Table {
   /** Return the weight of all permutations with k points in place, for each k. */
   #weigh(hi: bigint, lo: bigint): bigint[] {
     const g = this.buckets;
-    return range(g + 1).map((k) => BigInt(choose(g, k) * DERANGEMENTS[g - k]!) * (k >= this.#points ? hi : lo));
+    return range(g + 1).map((k) => choose(g, k) * BigInt(DERANGEMENTS[g - k]!) * (k >= this.#points ? hi : lo));
   }
 }
 
@@ -86,7 +84,8 @@ export const MOST = DERANGEMENTS.length - 1;
 
 const sum = (integers: bigint[]) => integers.reduce((a, b) => a + b, 0n);
 const range = (count: number) => [...Array(count).keys()];
-const choose = (n: number, k: number): number => (k ? (choose(n - 1, k - 1) * n) / k : 1);
+/** Return the number of subsets of k of n items. */
+export const choose = (n: number, k: number): bigint => (k ? (choose(n - 1, k - 1) * BigInt(n)) / BigInt(k) : 1n);
 
 function swap(items: number[], i: number, j: number): void {
   [items[i], items[j]] = [items[j]!, items[i]!];

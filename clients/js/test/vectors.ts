@@ -49,7 +49,7 @@ export async function run(vectors: Vectors): Promise<{ held: number; wrong: stri
     if (JSON.stringify(got) === JSON.stringify(wanted)) result.held++;
     else result.wrong.push(`${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`);
   };
-  for (const check of [reports, records, streams, answers, laws, lookedUp, frames, definitions, texts, items]) {
+  for (const check of [reports, subsets, records, streams, answers, laws, lookedUp, frames, definitions, texts, items]) {
     try {
       check(vectors, expect);
     } catch (error) {
@@ -118,6 +118,22 @@ function reports({ reports }: Vectors, expect: Expect): void {
       const tape = new Tape(unhex(entropy));
       expect(label(group), [hex(encoded(made, value, tape)), tape.left], [report, 0]);
     }
+  }
+}
+
+/** Reports that name several buckets. */
+function subsets({ reports, keyed }: Vectors, expect: Expect): void {
+  for (const group of reports.subsets) {
+    const made = oracle("sub", group.epsilon, group.size, group, undefined, group);
+    expect(`${label(group)}: width`, made.width, group.width);
+    for (const { value, entropy, report } of group.cases) {
+      const tape = new Tape(unhex(entropy));
+      expect(label(group), [hex(encoded(made, value, tape)), tape.left], [report, 0]);
+    }
+  }
+  for (const { maps, ...group } of keyed.subsets) {
+    const made = oracle("sub", maps.epsilon, maps.size, group.thresholds, undefined, maps);
+    held(made, { ...maps, ...group }, expect, (value) => value);
   }
 }
 
