@@ -219,6 +219,93 @@ def parameters(name, epsilon, size):
     return {"T": largest((1 << l) - 1, 1, e), "l": l, "k": k, "width": 4 if bits <= 32 else -(-bits // 64) * 8}
 
 
+def maps(group):
+    """Return the threshold, the numbers of rows and bits, and the bytes of a report of `sub`."""
+    g, m, family = group["buckets"], group["subset"], group["rows"]
+    l = g.bit_length() - 1
+    k = next(k for k in range(3 if family != "full" else 1, 64) if 1 << k >= group["size"])
+    words = {"full": l, "short": 2, "line": 1}[family]
+    head = (comb(g, m) - 1).bit_length()
+    about = {"T": largest(g - m, m, exp(Decimal(group["epsilon"]))), "l": l, "k": k, "words": words, "head": head}
+    return {**about, "width": -(-(head + words * k) // 8)}
+
+
+def words_of_subsets(group, stream):
+    """Return the words that give the map of a client of `sub`."""
+    about, family = maps(group), group["rows"]
+    if family == "line":
+        return [1 + stream.below((1 << about["k"]) - 1)]
+    while True:
+        own_words = [stream.below(1 << about["k"]) for _ in range(about["words"])]
+        if family == "short" or len({*xors(own_words)}) == 1 << about["l"]:
+            return own_words
+
+
+def xors(own_words):
+    """Return the xor of each set of words."""
+    sums = [0]
+    for word in own_words:
+        sums += [total ^ word for total in sums]
+    return sums
+
+
+def bucket_of_subsets(group, own_words, value):
+    """Return the bucket of a value under a map of `sub`."""
+    about = maps(group)
+    if group["rows"] == "full":
+        return sum(((row & value).bit_count() & 1) << j for j, row in enumerate(own_words))
+    a, b = [*own_words, 0][:2]
+    k = about["k"]
+    return (product(a, value, k) ^ product(b, product(value, value, k), k)) & ((1 << about["l"]) - 1)
+
+
+def product(one, other, k):
+    """Return the product of two elements of the field of 2^k elements."""
+    result = 0
+    for i in range(k):
+        result ^= one if other >> i & 1 else 0
+        one <<= 1
+        one ^= POLYNOMIALS[k] if one >> k else 0
+    return result
+
+
+def members_of_rank(rank, count):
+    """Return the members of the subset with this rank, the largest first."""
+    members = []
+    for i in range(count, 0, -1):
+        member = i - 1
+        while comb(member + 1, i) <= rank:
+            member += 1
+        members.append(member)
+        rank -= comb(member, i)
+    return members
+
+
+def report_of_subsets(group, own_words, own, stream):
+    """Return the report of a bucket under a map of `sub`."""
+    about, g, m = maps(group), group["buckets"], group["subset"]
+    inside = stream.event(about["T"])
+    others = members_of_rank(stream.below(comb(g - 1, m - inside)), m - inside)
+    subset = sorted([other + (other >= own) for other in others] + [own] * inside)
+    number = sum(comb(member, i) for i, member in enumerate(subset, 1))
+    for j, word in enumerate(own_words):
+        number |= word << (about["head"] + j * about["k"])
+    return number.to_bytes(about["width"], "little")
+
+
+def support_of_subsets(group, reports):
+    """Return how many reports of `sub` support each value."""
+    about, support = maps(group), [0] * group["size"]
+    for data in reports:
+        number = int.from_bytes(data, "little")
+        subset = members_of_rank(number & ((1 << about["head"]) - 1), group["subset"])
+        places = [about["head"] + j * about["k"] for j in range(about["words"])]
+        own_words = [number >> place & ((1 << about["k"]) - 1) for place in places]
+        for value in range(group["size"]):
+            support[value] += bucket_of_subsets(group, own_words, value) in subset
+    return support
+
+
 def best_rows(e, name, size, k):
     def error(l):
         g = 1 << l

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from oracles import ORACLES, oracle
 from oracles.frame import FrameError, decode, partition_of
+from oracles.mechanisms import WITH_SUBSETS
 from oracles.mechanisms.table import best
 from oracles.multi import multi
 from producers.client.respondents import Respondents
@@ -86,6 +87,53 @@ def test_reference_client_makes_the_reports(group):
         stream = reference.Stream(bytes.fromhex(case["entropy"]))
         assert reference.report(*asked(group), case["value"], stream).hex() == case["report"]
         assert stream.used == len(stream.data)
+
+
+def with_subsets(group):
+    settings = {key: group[key] for key in ("epsilon", "size", "buckets", "subset", "rows")}
+    return oracle("sub", **settings)
+
+
+@every(REPORTS["subsets"])
+def test_both_make_the_reports_of_subsets(group):
+    about = reference.maps(group)
+    assert stated(group) == {key: about[key] for key in ("T", "l", "k", "width")}
+    for case in group["cases"]:
+        data = bytes.fromhex(case["entropy"])
+        source, stream = Fixed(data), reference.Stream(data)
+        words = reference.words_of_subsets(group, stream)
+        own = reference.bucket_of_subsets(group, words, case["value"])
+        assert reference.report_of_subsets(group, words, own, stream).hex() == case["report"]
+        assert with_subsets(group).perturb([case["value"]], source).tobytes().hex() == case["report"]
+        assert stream.used == len(data)
+        assert not source.left
+
+
+@every(SUPPORT["subsets"])
+def test_both_count_the_support_of_subsets(group):
+    reports = [*map(bytes.fromhex, group["reports"])]
+    assert reference.support_of_subsets(group, reports) == group["support"]
+    encoder = with_subsets(group)
+    state = encoder.zeros()
+    assert encoder.add(state, unhex(group["reports"])) == 0
+    assert encoder.support(state, len(reports)).tolist() == group["support"]
+
+
+@pytest.mark.parametrize("group", KEY_STREAMS["subsets"])
+def test_both_answer_with_a_key_by_subsets(group):
+    key, digest = bytes.fromhex(group["key"]), bytes.fromhex(group["digest"])
+    about = group["maps"]
+    words = reference.words_of_subsets(about, reference.Keyed(key, digest, 0, 0, 1, group["round"], ()))
+    assert words == group["rows"]
+    clients = Respondents(
+        with_subsets(about), 1, lambda *part: Keyed(key, digest, part[0], 0, part[1], group["round"], part[2])
+    )
+    for case in group["cases"]:
+        own = reference.bucket_of_subsets(about, words, case["value"])
+        stream = reference.Keyed(key, digest, 0, 0, 2, group["round"], (own,))
+        assert own == case["class"]
+        assert reference.report_of_subsets(about, words, own, stream).hex() == case["report"]
+        assert clients.reports(np.array([case["value"]])).tobytes().hex() == case["report"]
 
 
 @every(REPORTS["solutions"])
@@ -228,7 +276,7 @@ STREAMS = st.integers(0, 1 << 32).map(lambda seed: Random(seed).randbytes(40_000
 
 
 @settings(deadline=None)
-@given(st.sampled_from(list(ORACLES)), EPSILONS, st.integers(2, 900), PLACES, STREAMS)
+@given(st.sampled_from(sorted(ORACLES.keys() - WITH_SUBSETS)), EPSILONS, st.integers(2, 900), PLACES, STREAMS)
 def test_both_clients_agree_on_any_query(name, epsilon, size, place, data):
     value, source, stream = int(place * size), Fixed(data), reference.Stream(data)
     report = oracle(name, epsilon=epsilon, size=size).perturb([value], source).tobytes()

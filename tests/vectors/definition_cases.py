@@ -51,6 +51,11 @@ GOOD = {
     "a table of grr": ({"domain": 5, "epsilon": 4.0, "oracle": "grr", "noise": "table"}, [4]),
     "short": ({"domain": 1000, "epsilon": 3.0, "oracle": "short", "noise": "each", "answers": "once"}, [999]),
     "full": ({"domain": 100, "epsilon": 1.0, "oracle": "full", "noise": "table"}, [99]),
+    "subsets": ({"domain": 1000, "epsilon": 6.0, "oracle": "sub", "answers": "once"}, [999]),
+    "subsets of chosen buckets": (
+        {"domain": 9, "epsilon": 2.0, "oracle": "sub", "buckets": 8, "subset": 3, "rows": "line", "answers": "fresh"},
+        [8],
+    ),
     "hr at 2^k values": ({"domain": 64, "epsilon": 1.0, "oracle": "hr"}, [63]),
     "sue": ({"domain": 9, "epsilon": 0.7, "oracle": "sue", "answers": "once"}, [8]),
     "oue": ({"domain": 9, "epsilon": 0.7, "oracle": "oue", "answers": "fresh"}, [8]),

@@ -17,7 +17,7 @@ from item_cases import items
 from string_cases import strings
 
 from oracles import ORACLES, oracle
-from oracles.mechanisms import NUMBER_ORACLES
+from oracles.mechanisms import NUMBER_ORACLES, WITH_SUBSETS
 from oracles.mechanisms.entropy import Source
 from oracles.mechanisms.hashing import Hashing
 from oracles.mechanisms.ss import Ss
@@ -25,6 +25,7 @@ from oracles.mechanisms.table import best as best_table
 from oracles.multi import multi
 from producers.entropy import Keyed
 
+SINGLES = [name for name in ORACLES if name not in WITH_SUBSETS]
 SMALL = [(1.0, 2), (1.0, 3), (1.0, 37), (0.1, 37), (4.0, 37), (1.0, 256), (16.0, 257), (1.0, 1024)]
 LARGE = {
     "grr": [(2.0, 65_536), (2.0, 65_537), (1.0, 1 << 32)],
@@ -34,6 +35,18 @@ LARGE = {
     "short": [(8.0, 1024), (6.0, 100_000), (2.0, 1 << 30)],
     "hr": [(2.0, 65_535), (2.0, 65_536), (1.0, 1 << 32)],
 }
+SUBSETS = [
+    (2.0, 2, 2, 1, "full"),
+    (1.0, 3, 8, 3, "short"),
+    (1.0, 4, 4, 2, "line"),
+    (1.5, 100, 16, 3, "full"),
+    (3.0, 65_536, 64, 3, "short"),
+    (6.0, 1000, 512, 1, "line"),
+    (4.0, 1000, 512, 7, "line"),
+    (5.0, 4096, 2048, 3, "line"),
+    (2.0, 37, 8, 7, "full"),
+]
+"""Epsilon, size, buckets, subset and family of maps."""
 SOLUTIONS = [
     ("spl", 1.0, [3, 37], "adaptive"),
     ("spl", 1.1, [2, 300, 5], ["olh", "ss", "sue"]),
@@ -127,7 +140,7 @@ def parameters(encoder):
 
 def reports():
     groups = []
-    for name in (*ORACLES, *NUMBER_ORACLES):
+    for name in (*SINGLES, *NUMBER_ORACLES):
         for epsilon, size in BINS if name in NUMBER_ORACLES else SMALL + LARGE.get(name, []):
             encoder = oracle(name, epsilon=epsilon, size=size)
             # A case of these oracles needs random bytes for each value, so the file would grow fast.
@@ -139,7 +152,31 @@ def reports():
                 cases.append({"value": value, "entropy": tape.used.hex(), "report": report.tobytes().hex()})
             about = {"oracle": name, "epsilon": epsilon, "size": size, **parameters(encoder)}
             groups.append({**about, "cases": cases})
-    return {"oracles": groups, "solutions": [records(*part) for part in SOLUTIONS]}
+    subsets = [reports_of_subsets(encoder) for encoder in with_subsets()]
+    return {"oracles": groups, "solutions": [records(*part) for part in SOLUTIONS], "subsets": subsets}
+
+
+def with_subsets():
+    """Yield oracles whose reports name several buckets."""
+    for epsilon, size, buckets, subset, rows in SUBSETS:
+        yield oracle("sub", epsilon=epsilon, size=size, buckets=buckets, subset=subset, rows=rows)
+
+
+def maps(encoder):
+    """Return what a definition says of an oracle with subsets."""
+    about = {"oracle": encoder.name, "epsilon": encoder.epsilon, "size": encoder.size}
+    return {**about, "buckets": encoder.buckets, "subset": encoder.subset, "rows": encoder.row_family}
+
+
+def reports_of_subsets(encoder):
+    """Return reports from random bytes."""
+    size = encoder.size
+    cases = []
+    for i, tape in enumerate(tapes(f"sub/{maps(encoder)}", 4, 2)):
+        value = [size - 1, size // 2, 0, size // 3, size - 1, size // 3][i]
+        report = encoder.perturb([value], tape)
+        cases.append({"value": value, "entropy": tape.used.hex(), "report": report.tobytes().hex()})
+    return {**maps(encoder), **parameters(encoder), "cases": cases}
 
 
 def question(encoder):
@@ -166,7 +203,7 @@ def records(solution, epsilon, sizes, names):
 
 def support():
     singles = []
-    for name in ORACLES:
+    for name in SINGLES:
         for epsilon, size in TALLIES:
             encoder = oracle(name, epsilon=epsilon, size=size)
             tape = Tape(f"support/{name}/{epsilon}/{size}")
@@ -181,7 +218,17 @@ def support():
             about = {"oracle": name, "epsilon": epsilon, "size": size, "implausible": implausible, "n": n}
             singles.append({**about, "support": encoder.support(state, n).tolist(), "reports": hexes(reports)})
     numbers = [halves(*part) for part in HALVES]
-    return {"oracles": singles, "solutions": [tally(*part) for part in SOLUTIONS], "numbers": numbers}
+    subsets = [support_of_subsets(encoder) for encoder in with_subsets() if encoder.size <= 1000]
+    solutions = [tally(*part) for part in SOLUTIONS]
+    return {"oracles": singles, "solutions": solutions, "numbers": numbers, "subsets": subsets}
+
+
+def support_of_subsets(encoder):
+    tape = Tape(f"support/{maps(encoder)}")
+    reports = np.vstack([encoder.perturb([i * i % encoder.size], tape) for i in range(20)])
+    state = encoder.zeros()
+    encoder.add(state, reports)
+    return {**maps(encoder), "support": encoder.support(state, 20).tolist(), "reports": hexes(reports)}
 
 
 def halves(epsilon, size):
@@ -213,12 +260,19 @@ STREAMS = [
 ]
 ANSWERS = [("grr", 1.0, 5), ("sue", 1.0, 300), ("oue", 2.0, 300), ("ss", 1.0, 9), ("blh", 1.0, 9), ("olh", 1.0, 3)]
 ANSWERS += [("hr", 2.0, 9), ("haar", 2.0, 16)]
+STARTS = (0, 2_592_000)
 
 
 def keyed():
     """Return streams of a device key, and the rows, classes and reports that a client with `same` draws from them."""
     streams = [stream(key, *about) for key in KEYS for about in STREAMS]
-    return {"streams": streams, "answers": [answers(*part, start) for part in ANSWERS for start in (0, 2_592_000)]}
+    singles = [
+        answers({"oracle": name, "epsilon": epsilon, "size": size}, oracle(name, epsilon=epsilon, size=size), start)
+        for name, epsilon, size in ANSWERS
+        for start in STARTS
+    ]
+    subsets = [answers({"maps": maps(encoder)}, encoder, start) for encoder in with_subsets() for start in STARTS]
+    return {"streams": streams, "answers": singles, "subsets": subsets}
 
 
 def stream(key, attribute, mode, purpose, start, classes):
@@ -227,15 +281,15 @@ def stream(key, attribute, mode, purpose, start, classes):
     return {**about, "round": start, "classes": classes, "bytes": bytes(source.raw(80)).hex()}
 
 
-def answers(name, epsilon, size, start):
-    encoder, key, digest = oracle(name, epsilon=epsilon, size=size), bytes.fromhex(KEYS[1]), bytes.fromhex(DIGEST)
+def answers(about, encoder, start):
+    key, digest = bytes.fromhex(KEYS[1]), bytes.fromhex(DIGEST)
     rows = encoder.rows(1, Keyed(key, digest, 0, 0, 1, start))
     cases = []
-    for value in range(min(size, 5)):
+    for value in range(min(encoder.size, 5)):
         (answer_class,) = encoder.classify(np.array([value]), rows).tolist()
         report = encoder.answer(np.array([answer_class]), rows, Keyed(key, digest, 0, 0, 2, start, (answer_class,)))
         cases.append({"value": value, "class": answer_class, "report": bytes(report[0]).hex()})
-    about = {"oracle": name, "epsilon": epsilon, "size": size, "key": KEYS[1], "digest": DIGEST, "round": start}
+    about |= {"key": KEYS[1], "digest": DIGEST, "round": start}
     about["thresholds"] = encoder.thresholds
     return {**about, "rows": [] if rows is None else rows[0].tolist(), "cases": cases}
 
