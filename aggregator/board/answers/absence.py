@@ -1,9 +1,9 @@
-"""The reasons for which an answer lacks a value that the request names."""
+"""The values that answers lack: those of withheld windows, and those that a request names."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from hubbub.http.problem import Problem
 from hubbub.http.schema import Known
 from oracles.consistency import UNBIASED
 from oracles.query.domain import Domain
+
+_Answer = TypeVar("_Answer")
+_Gap = TypeVar("_Gap")
 
 NEAR = 3
 """Most names that a refusal offers in the place of an unknown one."""
@@ -29,6 +32,11 @@ class MissingReason:
 
 
 MissingReasons = Annotated[dict[str, MissingReason], {"description": "Why values of `missing` are missing, by value"}]
+
+
+def shown(part: Record, answer: Callable[[], _Answer], gap: _Gap) -> _Answer | _Gap:
+    """Return the answer of a window, or the gap in its place if the window is withheld."""
+    return gap if part.withheld else answer()
 
 
 def missing_reasons(names: Iterable[str], *records: Record) -> dict[str, MissingReason]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 import numpy as np
 
+from aggregator.board.answers.absence import shown
 from aggregator.board.answers.view import Definition, View
 from aggregator.board.store.entry import Entry
 from aggregator.board.store.store import Series
@@ -203,7 +204,7 @@ def nothing_fields(definition: Definition, n: int, leader: Mapping[str, Any]) ->
 def nothing_of(view: View, leader: Callable[[Record], dict[str, Any]]) -> dict[str, Any]:
     """Return the same members of a window with a kind of answers. A withheld window lacks them."""
     part = view.part
-    return {} if part.withheld else nothing_fields(view.definition, part.n, leader(part))
+    return shown(part, lambda: nothing_fields(view.definition, part.n, leader(part)), {})
 
 
 def listed(view: View, rows: Sequence[ValueRow]) -> tuple[float, list[ValueRow]]:
@@ -250,12 +251,12 @@ def error(rows: Sequence[ValueRow]) -> ErrorRow | None:
 
 def shown_truth(part: Record, truth: _T | None) -> _T | None:
     """Return a truth about a window, or None if the window is withheld, since it would tell what the window hides."""
-    return None if part.withheld else truth
+    return shown(part, lambda: truth, None)
 
 
 def true_shares(series: Series, view: View) -> Floats | None:
     """Return the true share of every value in a final window with values, or None without true counts."""
-    return None if view.part.withheld else true_shares_of(series, view.record, view.definition)
+    return shown(view.part, lambda: true_shares_of(series, view.record, view.definition), None)
 
 
 def has_truth(record: Entry) -> bool:

@@ -6,11 +6,12 @@ read back to the same float64.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
-from aggregator.board.answers.absence import unknown_value
+from aggregator.board.answers.absence import shown, unknown_value
 from aggregator.board.answers.reply import bad, missing
 from aggregator.board.store.entry import Entry
 from aggregator.records.kinds.values import hitter_rows
@@ -105,8 +106,9 @@ class View:
 
     def answer(self, method: str, values: Sequence[str]) -> tuple[float | None, float | None]:
         """Return the share of a set of values by a method, and its standard error if it is known."""
-        if self.part.withheld:
-            return None, None
+        return shown(self.part, partial(self._answer, method, values), (None, None))
+
+    def _answer(self, method: str, values: Sequence[str]) -> tuple[float | None, float | None]:
         values = self.names(values)
         extra = sorted(set(values) - set(self.part.values))
         if extra:
@@ -119,8 +121,9 @@ class View:
 
     def hitters(self, method: str, threshold: Threshold, family_error: float) -> tuple[float | None, list[HitterRow]]:
         """Return the threshold as a share, and the heavy hitters by a method. A withheld window has none."""
-        if self.part.withheld:
-            return None, []
+        return shown(self.part, partial(self._hitters, method, threshold, family_error), (None, []))
+
+    def _hitters(self, method: str, threshold: Threshold, family_error: float) -> tuple[float | None, list[HitterRow]]:
         if not self.whole:
             raise bad(
                 f"the record publishes {len(self.part.values)} of {self.definition.domain.size} values, so only "
@@ -132,10 +135,9 @@ class View:
 
     def set_answer(self, name: str) -> dict[str, Any]:
         """Return the published answer about a set of the query file."""
-        sets: dict[str, dict[str, Any]] = self.part.rest()["sets"]
-        if self.part.withheld:
-            # A withheld record has no sets, but a wrong name must still be refused.
-            sets = {set_name: {} for set_name, _ in subjects(self.definition.query)[self.definition.attribute].sets}
+        # A withheld record has no sets, but a wrong name must still be refused.
+        gaps: dict[str, dict[str, Any]] = {set_name: {} for set_name, _ in self.definition.subject.sets}
+        sets = shown(self.part, lambda: self.part.rest()["sets"], gaps)
         if name not in sets:
             names = f"the sets are {', '.join(sets)}" if sets else "the query has no sets"
             raise missing(f"there is no set {name!r}; {names}", parameter="name")
