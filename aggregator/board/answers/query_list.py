@@ -3,20 +3,21 @@
 from dataclasses import dataclass
 from typing import Annotated, Self
 
+from aggregator.board.answers.kinds import kind_of
+from aggregator.board.answers.kinds.names import StringDomainRow
+from aggregator.board.answers.kinds.numbers import NumberDomainRow
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.rows import Age, Lacks, NewestReport, NextDue, NextEnd, StateName
+from aggregator.board.answers.view import Definition
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Series, Store, Windows
 from aggregator.records.rows import Kind, ThresholdRow
 from aggregator.records.span import expected_age, shortest_expected_age
-from aggregator.records.subject import Subject, subjects
 from hubbub.http.schema import Attribute, Count, Digest
 from oracles.consistency import UNBIASED
-from oracles.numbers import LINEAR, LOG
 from oracles.query import Query
 from oracles.query.groups import weight_table
-from oracles.query.settings import ANSWERS, Window, quantile_name
-from oracles.query.strings import BYTES, TEXT
+from oracles.query.settings import ANSWERS, Window
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,35 +51,6 @@ class KindRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NumberDomainRow:
-    """The scale of numbers, and the names of the answers that the query asks for."""
-
-    low: float
-    high: float
-    scale: Annotated[str, {"enum": [LINEAR, LOG]}]
-    bins: Count
-    unit: str | None
-    quantiles: list[str]
-    ranges: Annotated[dict[str, tuple[float, float]], {"description": "The ends of each range, by its name"}]
-
-    @classmethod
-    def of(cls, query: Query, subject: Subject) -> "NumberDomainRow | None":
-        scale = subject.domain.scale
-        if scale is None:
-            return None
-
-        return cls(
-            low=scale.low,
-            high=scale.high,
-            scale=scale.kind,
-            bins=scale.bins,
-            unit=subject.domain.unit,
-            quantiles=[*map(quantile_name, query.quantiles)],
-            ranges=dict(subject.ranges),
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GroupsRow:
     """The groups of a query. They are public and in clear."""
 
@@ -94,34 +66,6 @@ class GroupsRow:
             return None
         weights = weight_table(query.groups, query.weights)
         return cls(name=query.groups.name, values=list(query.groups.values), weights=weights)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StringDomainRow:
-    """How unknown strings are coded and searched."""
-
-    discover: Annotated[str, {"enum": [TEXT, BYTES], "description": "Whether a symbol is a character or a byte"}]
-    length: Annotated[int, {"minimum": 1, "description": "Symbols of a string; longer ones are cut"}]
-    alphabet: Annotated[str | None, {"description": "The symbols of texts; null for bytes"}]
-    normal: str
-    search: Annotated[int, {"description": "Seconds of the shortest window in which names are searched"}]
-    known_names: Annotated[int, {"minimum": 0, "description": "Names in the query file, which are always candidates"}]
-
-    @classmethod
-    def of(cls, query: Query, subject: Subject) -> "StringDomainRow | None":
-        discovery = subject.domain.discovery
-        if discovery is None:
-            return None
-
-        coding = discovery.coding
-        return cls(
-            discover=discovery.kind,
-            length=coding.length,
-            alphabet=coding.alphabet,
-            normal=coding.normal,
-            search=query.search or 0,
-            known_names=len(query.known),
-        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -178,17 +122,16 @@ class QueryRow:
         latest = series.latest_end
         status = store.status(series)
         arrival, lack = store.outlook(series)
+        definitions = [Definition(query, place) for place in range(len(query.domains))]
         attributes = [
             AttributeRow(
-                name=subject.name,
-                size=None if subject.domain.discovery else subject.domain.size,
-                other=subject.domain.other,
+                name=definition.name,
+                other=definition.domain.other,
                 oracle=oracle,
-                sets=[set_name for set_name, _ in subject.sets],
-                numbers=NumberDomainRow.of(query, subject),
-                strings=StringDomainRow.of(query, subject),
+                sets=[set_name for set_name, _ in definition.subject.sets],
+                **kind_of(definition).domain_fields(definition),
             )
-            for subject, oracle in zip(subjects(query), query.oracle_names, strict=True)
+            for definition, oracle in zip(definitions, query.oracle_names, strict=True)
         ]
 
         return cls(

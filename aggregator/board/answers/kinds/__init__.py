@@ -16,6 +16,9 @@ from oracles.query.domain import NAMES, NUMBERS, VALUES
 class Kind(Protocol):
     """The functions that answer about one kind."""
 
+    def domain_fields(self, definition: Definition, /) -> dict[str, Any]:
+        """Return the members of an attribute in the list of queries that depend on the kind."""
+
     def answer(self, series: Series, view: View, parameters: Parameters, /) -> dict[str, Any]:
         """Return the members of an estimate that depend on the kind."""
 

@@ -19,7 +19,7 @@ from hubbub.http.schema import Chance, Count
 from oracles.consistency import UNBIASED
 from oracles.discover import Coding, Maps
 from oracles.estimate.intervals import LEVEL
-from oracles.query.strings import Discovery
+from oracles.query.strings import BYTES, TEXT, Discovery
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +45,36 @@ class SearchRow:
     levels: Annotated[list[Count], {"description": "Reports of each level and of each of the four maps"}]
     ambiguous: Annotated[list[str], {"description": "Strings that no map tells apart from a name that was found"}]
     names: Annotated[list[StringNameRow], {"description": "Of the rows in `values`, in their order"}]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StringDomainRow:
+    """How unknown strings are coded and searched."""
+
+    discover: Annotated[str, {"enum": [TEXT, BYTES], "description": "Whether a symbol is a character or a byte"}]
+    length: Annotated[int, {"minimum": 1, "description": "Symbols of a string; longer ones are cut"}]
+    alphabet: Annotated[str | None, {"description": "The symbols of texts; null for bytes"}]
+    normal: str
+    search: Annotated[int, {"description": "Seconds of the shortest window in which names are searched"}]
+    known_names: Annotated[int, {"minimum": 0, "description": "Names in the query file, which are always candidates"}]
+
+    @classmethod
+    def of(cls, definition: Definition) -> "StringDomainRow":
+        discovery = cast(Discovery, definition.domain.discovery)
+        coding = discovery.coding
+        return cls(
+            discover=discovery.kind,
+            length=coding.length,
+            alphabet=coding.alphabet,
+            normal=coding.normal,
+            search=definition.query.search or 0,
+            known_names=len(definition.query.known),
+        )
+
+
+def domain_fields(definition: Definition) -> dict[str, Any]:
+    """Return how the strings are coded and searched. Nobody lists the domain, so it has no size."""
+    return values.domain_fields(definition) | {"size": None, "strings": StringDomainRow.of(definition)}
 
 
 def answer(_: Series, view: View, parameters: Parameters) -> dict[str, Any]:

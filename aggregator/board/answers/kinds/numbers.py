@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from aggregator.board.answers import lookup, rows
+from aggregator.board.answers.kinds import values
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.reply import bad
 from aggregator.board.answers.rows import GroupAnswerRow, MayBeZero, PointRow, ValueRow, Weak
@@ -17,12 +18,12 @@ from aggregator.records.display import is_weak, is_weak_number, is_weak_share, m
 from aggregator.records.number_answers import GEOMETRIC_MEAN, MEAN, NumberAnswers
 from aggregator.records.number_rows import HistogramRow
 from aggregator.records.record import Record
-from hubbub.http.schema import Chance, Known, read
+from hubbub.http.schema import Chance, Count, Known, read
 from oracles.consistency import NORM_SUB, UNBIASED
 from oracles.estimate.covariance import quantile as normal_quantile
 from oracles.estimate.intervals import LEVEL
-from oracles.numbers import Scale
-from oracles.query.settings import quantile_of
+from oracles.numbers import LINEAR, LOG, Scale
+from oracles.query.settings import quantile_name, quantile_of
 from oracles.types import Floats
 
 BLOCK_METHODS = (UNBIASED, NORM_SUB)
@@ -68,6 +69,37 @@ class StepRow:
     low: Chance
     high: Chance
     truth: Chance
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NumberDomainRow:
+    """The scale of numbers, and the names of the answers that the query asks for."""
+
+    low: float
+    high: float
+    scale: Annotated[str, {"enum": [LINEAR, LOG]}]
+    bins: Count
+    unit: str | None
+    quantiles: list[str]
+    ranges: Annotated[dict[str, tuple[float, float]], {"description": "The ends of each range, by its name"}]
+
+    @classmethod
+    def of(cls, definition: Definition) -> "NumberDomainRow":
+        scale = definition.scale
+        return cls(
+            low=scale.low,
+            high=scale.high,
+            scale=scale.kind,
+            bins=scale.bins,
+            unit=definition.domain.unit,
+            quantiles=[*map(quantile_name, definition.query.quantiles)],
+            ranges=dict(definition.subject.ranges),
+        )
+
+
+def domain_fields(definition: Definition) -> dict[str, Any]:
+    """Return the scale, and the names of the answers."""
+    return values.domain_fields(definition) | {"numbers": NumberDomainRow.of(definition)}
 
 
 def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]:

@@ -22,6 +22,11 @@ from oracles.estimate.intervals import LEVEL, listed_level
 from oracles.types import Floats
 
 
+def domain_fields(definition: Definition) -> dict[str, Any]:
+    """Return the size of the domain. It has neither a scale nor a code."""
+    return {"size": definition.domain.size, "numbers": None, "strings": None}
+
+
 def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]:
     """Return the requested values, or the largest of the window, with the level of their intervals."""
     method = lookup.method(view.part, parameters)
