@@ -4,11 +4,12 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from aggregator.demo.forecast import Promise, shortest_step
-from oracles.numbers import LOG
+from oracles.numbers import LOG, Scale
 from oracles.query import Query
-from oracles.query.domain import OTHER
+from oracles.query.domain import NUMBERS, OTHER, VALUES
 
 PART: float | None = None
 """The crowd shares the answers of a demo with the others of its kind."""
@@ -35,12 +36,52 @@ GROUP_DISTANCE = 0.04
 """How far the numbers of the groups are apart, as a part of their scale."""
 
 
+class Change(NamedTuple):
+    """The change of a crowd."""
+
+    kind: str
+    """The kind of the change, as the demo prints it."""
+    name: str
+    """The value or the quantile that an alert will name."""
+    text: str
+    """The change in words."""
+    table: str
+    """The table of a scenario that brings it about."""
+    line: str
+    """Its line in the table."""
+
+
+def surge_of(query: Query) -> Change:
+    """Return the surge of a value."""
+    name = surge_value(query)
+    return Change("surge", name, f"the surge of {name}", "surge", f"value = {_quote(name)}")
+
+
+def growth_of(query: Query) -> Change:
+    """Return the growth of numbers."""
+    return Change("regression", NUMBER, f"the growth of {NUMBER} of {query.name}", "shift", f"factor = {FACTOR}")
+
+
+def _change(query: Query) -> Change:
+    return _CHANGES.get(query.domains[0].kind, surge_of)(query)
+
+
 def values(query: Query, group: int = 0) -> str:
-    """Return the distribution of the values in a group. Most numbers are somewhat below the middle of their scale."""
-    scale = query.domains[0].scale
-    turn = group % len(EXPONENTS)
-    if scale is None or query.attributes:
-        return f"zipf:{EXPONENTS[turn]}"
+    """Return the distribution of the values in a group."""
+    # Several attributes share one distribution, which suits values of every kind.
+    kind = VALUES if query.attributes else query.domains[0].kind
+    return _LAWS.get(kind, zipf)(query, group % len(EXPONENTS))
+
+
+def zipf(query: Query, turn: int) -> str:
+    """Return the distribution of values."""
+    del query
+    return f"zipf:{EXPONENTS[turn]}"
+
+
+def bell(query: Query, turn: int) -> str:
+    """Return the distribution of numbers. Most are somewhat below the middle of their scale."""
+    scale = cast(Scale, query.domains[0].scale)
 
     # Loading times and other numbers on a logarithmic scale have a long tail, so their logarithm is normal.
     is_log = scale.kind == LOG
@@ -49,6 +90,11 @@ def values(query: Query, group: int = 0) -> str:
     mean = low + (MIDDLE + GROUP_DISTANCE * turn) * (high - low)
     deviation = WIDTH * (high - low)
     return f"{law}:{mean:.4g},{deviation:.4g}" if mean > 0.0 else "uniform"
+
+
+_CHANGES = {NUMBERS: growth_of}
+_LAWS = {NUMBERS: bell}
+"""The change and the distribution of a kind of answer. Those of other kinds are like those of values."""
 
 
 def groups(query: Query) -> list[str]:
@@ -73,21 +119,16 @@ def options(query: Query, folder: Path) -> list[str]:
 def events(query: Query, delay: int = 0) -> list[str]:
     """Return what happens in the demo, in words."""
     del delay
-    has_numbers = query.domains[0].scale is not None
-    what = NUMBER if has_numbers else surge_value(query)
-    return [f"{'regression' if has_numbers else 'surge'}: {what} of {query.name}, {BEGINS} s from now"]
+    change = _change(query)
+    return [f"{change.kind}: {change.name} of {query.name}, {BEGINS} s from now"]
 
 
 def promises(query: Query, delay: int = 0) -> Iterator[Promise]:
     """Yield the change that an alert will tell."""
     del delay
-    name = surge_value(query)
-    text = f"the surge of {name}"
-    if query.domains[0].scale is not None:
-        name = NUMBER
-        text = f"the growth of {name} of {query.name}"
+    change = _change(query)
     step = shortest_step(query)
-    yield Promise(query.name, name, text, BEGINS + RISES + step + query.lateness, step)
+    yield Promise(query.name, change.name, change.text, BEGINS + RISES + step + query.lateness, step)
 
 
 def surge_value(query: Query) -> str:
@@ -99,14 +140,10 @@ def surge_value(query: Query) -> str:
 def scenario(query: Query, delay: int = 0) -> str:
     """Return the scenario as `hubbub simulate` reads it."""
     del delay
-    table = "surge"
-    change = f"value = {_quote(surge_value(query))}"
-    if query.domains[0].scale is not None:
-        table = "shift"
-        change = f"factor = {FACTOR}"
+    change = _change(query)
     attribute = f"attribute = {_quote(query.attributes[0].name)}\n" if query.attributes else ""
     return (
-        f"[[{table}]]\n{attribute}{change}\nshare = {SHARE}\n"
+        f"[[{change.table}]]\n{attribute}{change.line}\nshare = {SHARE}\n"
         f'begins = "{BEGINS}s"\nrises = "{RISES}s"\nlasts = "{LASTS}s"\n'
     )
 
