@@ -102,7 +102,7 @@ def _check(members: Mapping[str, Any], fields: Mapping[str, Any], count: int) ->
 
     for member, (_, check) in _OWN_MEMBERS.items():
         if fields[member] is not None:
-            check(fields, count)
+            check(fields[member], fields["level"], count)
     for rows in by_name(fields["hitters"], "hitters").values():
         _check_hitters(rows)
     for numbers in by_name(fields["sets"], "sets").values():
@@ -110,16 +110,12 @@ def _check(members: Mapping[str, Any], fields: Mapping[str, Any], count: int) ->
     check_weighted(fields["weighted"], count)
 
 
-def _check_numbers(fields: Mapping[str, Any], count: int) -> None:
-    del count
-    check_fields(fields["numbers"])
+def _check_numbers(numbers: Any, level: Any, count: int) -> None:
+    del level, count
+    check_fields(numbers)
 
 
-def _check_names(fields: Mapping[str, Any], count: int) -> None:
-    read_discover(fields["discover"], fields["level"], count)
-
-
-_OWN_MEMBERS = {"numbers": (NUMBERS, _check_numbers), "discover": (NAMES, _check_names)}
+_OWN_MEMBERS = {"numbers": (NUMBERS, _check_numbers), "discover": (NAMES, read_discover)}
 """The members that only one kind of answers has, each with the kind and the check of the member."""
 
 
