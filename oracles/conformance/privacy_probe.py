@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -122,14 +123,24 @@ def probe(
     return max(findings, key=lambda finding: finding.epsilon_low - finding.claim)
 
 
-def _subject(query: Query | Oracle | Slots) -> Subject:
+@singledispatch
+def _subject(subject: object) -> Subject:
     """Return the oracle whose reports are probed."""
-    o = query.oracle if isinstance(query, Query) else query
-    if isinstance(o, Slots):
-        return ProbedStrings(o)
-    if not isinstance(o, Oracle):
-        raise ParameterError("probe takes queries of one answer; probe each attribute by a query of its own")
-    return o
+    del subject
+    raise ParameterError("probe takes queries of one answer; probe each attribute by a query of its own")
+
+
+_subject.register(Slots, ProbedStrings)
+
+
+@_subject.register
+def _oracle(subject: Oracle) -> Subject:
+    return subject
+
+
+@_subject.register
+def _oracle_of_query(subject: Query) -> Subject:
+    return _subject(subject.oracle)
 
 
 def _judge(trials: list[Trial], claim: float, alpha: float) -> Finding:

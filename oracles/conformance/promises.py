@@ -6,7 +6,7 @@ every oracle of the table.
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
@@ -45,20 +45,23 @@ def check(subject: Oracle | Slots | Method, seed: int = 0) -> None:
             raise ConformanceError(f"{subject.name}: raises {type(error).__name__}: {error}") from error
 
 
-def _steps(subject: Oracle | Slots | Method, rng: np.random.Generator) -> list[Callable[[], None]]:
+@singledispatch
+def _steps(subject: object, rng: np.random.Generator) -> list[Callable[[], None]]:
     """Return the checks that suit the subject, in the order of their draws."""
-    if isinstance(subject, Slots):
-        return [partial(step, subject, rng) for step in string_promises.STEPS]
-
-    if isinstance(subject, Oracle):
-        # Oracles of numbers support no single value, so their signs are checked instead.
-        support = (_check_support, _check_forgeries) if subject.pure else (_check_signs,)
-        steps = (_check_reports, _check_classes, _check_tallies, _check_refusals, *support, _check_marks)
-        return [partial(_check_statement, subject), *(partial(step, subject, rng) for step in steps)]
-
-    if isinstance(subject, Method):
-        return method_promises.steps(subject, rng)
+    del rng
     raise ParameterError(f"check takes an oracle, Slots or a row of METHODS, got {type(subject).__name__}")
+
+
+_steps.register(Method, method_promises.steps)
+_steps.register(Slots, string_promises.steps)
+
+
+@_steps.register
+def _oracle_steps(subject: Oracle, rng: np.random.Generator) -> list[Callable[[], None]]:
+    # Oracles of numbers support no single value, so their signs are checked instead.
+    support = (_check_support, _check_forgeries) if subject.pure else (_check_signs,)
+    steps = (_check_reports, _check_classes, _check_tallies, _check_refusals, *support, _check_marks)
+    return [partial(_check_statement, subject), *(partial(step, subject, rng) for step in steps)]
 
 
 def _check_statement(o: Oracle) -> None:

@@ -1,5 +1,8 @@
 """The promises of the oracle of unknown strings, for `check`."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from oracles.conformance.method_promises import FALSE_ALARM, hold
@@ -77,4 +80,6 @@ def _tally(o: Slots, reports: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]")
     return state
 
 
-STEPS = (check_codes, check_reports, check_tallies)
+def steps(o: Slots, rng: np.random.Generator) -> list[Callable[[], None]]:
+    """Return the checks in the order of their draws."""
+    return [partial(step, o, rng) for step in (check_codes, check_reports, check_tallies)]
