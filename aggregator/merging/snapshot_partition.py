@@ -179,9 +179,9 @@ class SnapshotPartition:
             newest_states = states.setdefault(key.digest, {})
             present = newest_states.get(key.window)
             if not key.part and (present is None or present.position.end < key.end):
-                content = self._read(name, key, value, parts)
-                if isinstance(content, WindowState):
-                    newest_states[key.window] = content
+                state = self._read_state(name, key, value, parts)
+                if state is not None:
+                    newest_states[key.window] = state
         return states
 
     def _replace_unreadable_states(
@@ -220,18 +220,25 @@ class SnapshotPartition:
         versions = self._definitions.get(key.digest) if isinstance(key, PaneKey) else None
         return is_valid_key(key, versions, self._partitions)
 
-    def _read(self, name: bytes, key: Key, value: bytes, parts: Mapping[bytes, bytes] | None = None) -> Content | None:
-        """Return the content of a record, or None if it is unreadable. Without `parts`, a split state is not joined."""
+    def _read_state(self, name: bytes, key: StateKey, value: bytes, parts: Mapping[bytes, bytes]) -> WindowState | None:
+        """Return a state, joined from its parts if it is split, or None if it is unreadable."""
+        try:
+            state = join_state(key, value, parts)
+            return snapshot_records.read_state(key, state, self._definitions[key.digest], self._check)
+        except ReportError as error:
+            self._log_unreadable(name, str(error))
+            return None
+
+    def _read(self, name: bytes, key: Key, value: bytes) -> Content | None:
+        """Return the content of a record, or None if it is unreadable. A split state is not joined."""
         try:
             if isinstance(key, PartitionKey):
                 return snapshot_records.read_watermarks(value)
 
             versions = self._definitions[key.digest]
             if isinstance(key, StateKey):
-                if key.part or (parts is None and is_split(value)):
-                    return value
-                state = join_state(key, value, parts or {})
-                return snapshot_records.read_state(key, state, versions, self._check)
+                is_fragment = key.part or is_split(value)
+                return value if is_fragment else self._read_state(name, key, value, {})
             if isinstance(key, BlockKey):
                 return snapshot_records.read_block(key, value, versions)
 
