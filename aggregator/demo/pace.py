@@ -29,17 +29,19 @@ class MachinePace:
     cores: int
     """The cores that the demo may use."""
     capacity: float
-    """The idle cores of the reference machine that do as much."""
+    """The idle cores of the reference machine that do as much. A fast machine may have more than its own cores."""
     rate: int
     """Answers a second."""
 
     def __str__(self) -> str:
-        free = f"machine: about {self.capacity:.1f} cores are free"
+        # The capacity counts cores of another machine, so a reader here would take it for a wrong number of cores.
+        cores = "machine: 1 core" if self.cores == 1 else f"machine: {self.cores} cores"
+        slow = f"{cores}, too slow or too busy"
         if self.capacity < need(RATES[-1]):
-            return f"{free}, too little even for {self.rate:,} answers a second: results may be late"
+            return f"{slow} even for {self.rate:,} answers a second: results may be late"
         if self.rate < RATES[0]:
-            return f"{free}, so the crowd sends {self.rate:,} answers a second, and not {RATES[0]:,}"
-        return f"{free}, enough for {self.rate:,} answers a second"
+            return f"{slow} for {RATES[0]:,} answers a second, so the crowd sends {self.rate:,}"
+        return f"{cores}, fast enough for {self.rate:,} answers a second"
 
 
 def need(rate: int) -> float:

@@ -174,10 +174,16 @@ def test_a_slow_machine_gets_a_rate_that_it_can_follow():
     assert pace.choose(1.0) == pace.RATES[0]
     assert [pace.choose(pace.need(rate)) for rate in pace.RATES] == list(pace.RATES)
     assert pace.choose(0.0) == pace.RATES[-1]
-    assert "so the crowd sends 10,000 answers a second, and not 50,000" in str(pace.MachinePace(1, 0.5, 10_000))
-    assert "about 0.1 cores are free, too little even for 2,500 answers a second" in str(
-        pace.MachinePace(1, 0.1, 2_500)
+    assert str(pace.MachinePace(1, 0.5, 10_000)) == (
+        "machine: 1 core, too slow or too busy for 50,000 answers a second, so the crowd sends 10,000"
     )
+    assert str(pace.MachinePace(1, 0.1, 2_500)) == (
+        "machine: 1 core, too slow or too busy even for 2,500 answers a second: results may be late"
+    )
+
+
+def test_a_fast_machine_is_not_said_to_have_more_cores_than_it_has():
+    assert str(pace.MachinePace(2, 2.6, 50_000)) == "machine: 2 cores, fast enough for 50,000 answers a second"
 
 
 def test_the_machine_is_measured(monkeypatch):
