@@ -11,6 +11,7 @@ from aggregator.board.server.follower import BoardFollower
 from aggregator.board.server.metrics import BoardMetrics
 from aggregator.board.server.server import application, health_handlers, refuse_rate
 from aggregator.board.server.viewers import ViewerFile
+from aggregator.board.store import notes
 from aggregator.board.store.store import Store
 from aggregator.process.defaults import MEMORY, RETENTION
 from hubbub.command import logs
@@ -54,6 +55,7 @@ example:
 If HUBBUB_TOKEN is set, or HUBBUB_TOKEN_FILE names a file with a token, the API requires it
 (Authorization: Bearer TOKEN) and the page asks for it.
 With --tokens, other tokens see only the queries that a file names, for links to others.
+With --notes, the histories show lines of a file, such as 2026-11-01T12:30:00Z version 3.2 is out.
 Without a token, anybody who can reach the port can read the estimates. The board itself has no
 TLS: put a proxy with TLS in front of it.
 
@@ -112,6 +114,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     add_option(parser, "HUBBUB_BOARD_RATE", "--rate", rate_help, default=str(RATE), type=rate, metavar="N")
     viewers = "TOML file of tokens that see named queries only, and of the queries that everybody sees"
     add_option(parser, "HUBBUB_BOARD_TOKENS", "--tokens", viewers, default="", metavar="FILE")
+    notes_help = "file of notes for the histories: a line is an ISO time, a space and a text"
+    add_option(parser, "HUBBUB_BOARD_NOTES", "--notes", notes_help, default="", metavar="FILE")
     logs.add_options(parser)
     return parser.parse_args(arguments)
 
@@ -124,6 +128,9 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     follower = BoardFollower(kafka, store, events, metrics)
     token = secret("HUBBUB_TOKEN")
     viewers = FileWatch([options.tokens], lambda: ViewerFile.read(options.tokens)) if options.tokens else None
+    note_file = FileWatch([options.notes], lambda: notes.read(options.notes)) if options.notes else None
+    if note_file is not None:
+        store.notes = lambda: note_file.value
     handlers = health_handlers(follower, metrics, token, options.host, viewers)
     with_health = handlers if options.health_port is None else {}
     app = application(store, events, follower, metrics, token, options.host, with_health, viewers)
@@ -141,7 +148,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         stack.callback(events.close)
         sys.stdout.write(f"hubbub board: http://{host}:{port}/\n{line}")
         sys.stdout.flush()
-        files = [] if viewers is None else [viewers]
+        files = [file for file in (viewers, note_file) if file is not None]
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(watch(files))
             await follower.run()

@@ -26,6 +26,7 @@ from aggregator.board.server.events import Events
 from aggregator.board.server.follower import BoardFollower
 from aggregator.board.server.metrics import BoardMetrics, ShareMetrics
 from aggregator.board.server.route import ROUTES, SCHEMAS, describe
+from aggregator.board.store.notes import Note
 from aggregator.board.store.store import MOST_ALERTS, Store
 from aggregator.records.kinds import first
 from aggregator.records.kinds import values as value_records
@@ -638,12 +639,15 @@ OF_VALUES = [route for route in ROUTES if route.name not in ("given", "quantiles
 
 
 @pytest.mark.parametrize("route", OF_VALUES, ids=lambda route: route.name)
-def test_every_answer_has_a_table(full_board, route):
+def test_every_answer_has_a_table(crowd, full_board, route):
     pairs = [("value", "a,b")] if route.name in ("set", "history") else []
     if route.name == "compare":
         pairs += [("from", str(START + PANE)), ("to", str(START + 2 * PANE))]
     request = Parameters(pairs, route.all_parameters)
     board, name = full_board, "homepage"
+    if route.name == "annotations":
+        board = store(crowd.messages)
+        board.notes = lambda: [Note(START, 'version 3.2, for "all"')]
     if route.name == "groups":
         board = store(GroupCrowd(SCREENS).next(), queries=GROUPS)
         name = "screens"

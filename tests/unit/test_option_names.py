@@ -94,6 +94,7 @@ MEANINGS = {
     "--raise-formats": "raise the formats version",
     "--lower-formats": "return to the formats version",
     "--fence": "shut out workers of older releases",
+    "--notes": "file of notes",
     "--quota": "limit of reports a pane, over all tokens",
     "--rate": "(limit of requests|reports|answers) (a|per) second",
     "--reason": "only frames with this reason",

@@ -6,6 +6,7 @@ from aggregator.board.answers import query_list
 from aggregator.board.answers import window_answers as answers
 from aggregator.board.answers.alert_list import Alerts
 from aggregator.board.answers.all_queries import AllQueries
+from aggregator.board.answers.annotations import Annotations
 from aggregator.board.answers.conditional_shares import GivenShares
 from aggregator.board.answers.difference_answer import DifferenceAnswer
 from aggregator.board.answers.group_answers import GroupAnswers
@@ -136,6 +137,12 @@ ROUTES = (
         "The windows that the board keeps, and their numbers of reports",
         WindowCounts,
         (*KIND, *TIMES, LIMIT, PROVISIONAL, GROUP),
+    ),
+    Route(
+        f"{_QUERY}/annotations",
+        "The new versions of a query, and the notes of the operator",
+        Annotations,
+        (*TIMES, LIMIT),
     ),
     Route(
         PREFIX + "/alerts",

@@ -7,12 +7,13 @@ windows first, but keeps the newest of each kind.
 
 import math
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 
 from aggregator.board.store.early_maps import EarlyMaps
 from aggregator.board.store.entry import Entry, IncompleteWindows
+from aggregator.board.store.notes import Note
 from aggregator.board.store.oldest import OldestParts, Place
 from aggregator.board.store.series import TRUE_COUNTS, Series, Windows
 from aggregator.records.alert import Alert
@@ -67,6 +68,9 @@ class Store:
         self._early_maps = EarlyMaps()
         self.maps_gap: str | None = None
         """The reason why the board gets no maps, or None if it does."""
+
+        self.notes: Callable[[], Sequence[Note]] = tuple
+        """The present notes of the operator."""
 
         self._numbers: dict[str, int] = {}
         """The number of each query, in the order in which the store met them."""

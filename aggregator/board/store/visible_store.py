@@ -14,6 +14,8 @@ class VisibleStore(Store):
         # It has the memory of the store, not a copy of it, and lives as long as one request.
         vars(self).update(vars(store))
         self._sees = sees
+        # A note may name any query, so it is for those who see all of them.
+        self.notes = tuple
 
     @property
     def names(self) -> list[str]:
