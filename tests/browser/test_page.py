@@ -418,8 +418,9 @@ def test_unchanged_answers_are_not_requested_again(watch, place, board, crowd):
     expect(page.locator("#window")).to_contain_text("60,0")
     page.wait_for_timeout(500)
     paths = [request.split("/api/v1/")[1].split("?")[0] for request in view.requests]
-    assert set(paths) == {"queries/homepage/estimate", "queries/homepage/history", "queries/homepage/windows", "alerts"}
-    assert len(paths) <= 8  # alerts and records may arrive separately
+    routes = ("estimate", "history", "windows", "annotations")
+    assert set(paths) == {"alerts", *(f"queries/homepage/{route}" for route in routes)}
+    assert len(paths) <= 10  # alerts and records may arrive separately
     view.requests.clear()
     profile = Crowd(PROFILE, clients=2_000, start=int(time.time()) // PANE * PANE - PANE)
     publish(place, profile.next())

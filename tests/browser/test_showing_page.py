@@ -17,6 +17,7 @@ from tests.browser.chrome import DESK, PHONE
 from tests.queries import make_queries, make_table
 
 PANES = 8
+FOREIGN_TEXT = "<b>half</b> price & more"
 COUNTRIES = ["DE", "FR", "IT", "ES", "PL", "NL"]
 MILLISECONDS = {"low": 10, "high": 60_000, "bins": 64, "scale": "log", "unit": "ms"}
 TABLE = make_table(crowd=1, budget=1e9, windows=[f"{PANE}s"])
@@ -32,7 +33,7 @@ QUERIES = make_queries(
 
 
 @pytest.fixture(scope="module")
-def board(broker):
+def board(broker, tmp_path_factory):
     start = int(time.time()) // PANE * PANE - PANES * PANE
     crowds = []
     for name, query in QUERIES.items():
@@ -41,7 +42,11 @@ def board(broker):
     messages = [*chain.from_iterable(crowd.next() for crowd in crowds for _ in range(PANES))]
     kafka = in_thread(lambda: create_topics(broker))
     publish(kafka, [*definition_messages({**boards.QUERIES, **QUERIES}), *messages])
-    with Board(kafka) as process:
+    notes = tmp_path_factory.mktemp("notes") / "notes.txt"
+    # The last note is of no window, so no chart has it.
+    times = [(start + 2 * PANE, "version 3.2 is out"), (start + 4 * PANE, FOREIGN_TEXT), (1, "long ago")]
+    notes.write_text("".join(f"{time} {text}\n" for time, text in times))
+    with Board(kafka, "--notes", str(notes)) as process:
         yield process.ready()
 
 
@@ -208,3 +213,38 @@ def test_a_chart_is_a_picture_of_its_own(watch, board, chart):
     assert f">{text}</text>" in picture
     assert picture.count("<polyline") >= 1
     assert download.value.suggested_filename.endswith(f"-{chart}.svg")
+
+
+def test_notes_are_numbered_lines_of_the_charts_and_of_their_pictures(watch, board):
+    view = open_page(watch, board, "q=many")
+    page = view.page
+    for chart in ("history", "rates"):
+        rows = page.locator(f"#{chart}-annotations li")
+        expect(rows).to_have_count(2)
+        expect(rows.nth(0)).to_contain_text("version 3.2 is out")
+        expect(rows.nth(1)).to_contain_text(FOREIGN_TEXT)
+        with page.expect_download() as download:
+            page.locator(f"#{chart}-picture").click()
+        picture = Path(download.value.path()).read_text(encoding="utf-8")
+        assert re.search(r">1 .* version 3\.2 is out</text>", picture)
+        assert re.search(r">2 .* &lt;b&gt;half&lt;/b&gt; price &amp; more</text>", picture)
+        assert picture.count('stroke-dasharray="2 4"') == 2
+    assert view.errors == []
+
+
+LABELS = """
+async () => {
+  const { labels, numbered } = await import("/static/annotations.js");
+  const annotations = [50, 10, 12, 90, 20, 30, 80, 70].map((time) => ({ time }));
+  const all = numbered(annotations, [10, 80]);
+  const texts = labels(all, (time) => time).map(({ position, text }) => [position, text]);
+  return [all.map(({ time, number }) => [time, number]), texts];
+}
+"""
+
+
+def test_close_annotations_share_a_label_and_the_newest_are_numbered(watch, board):
+    page = open_page(watch, board, "q=many").page
+    numbers, labels = page.evaluate(LABELS)
+    assert numbers == [[12, 1], [20, 2], [30, 3], [50, 4], [70, 5], [80, 6]]
+    assert labels == [[12, "1\N{EN DASH}2"], [30, "3"], [50, "4"], [70, "5\N{EN DASH}6"]]

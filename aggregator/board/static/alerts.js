@@ -80,6 +80,17 @@ export class Alerts {
     return new Map(fresh.reverse().map((alert) => [alert.value, this.#tag(alert, own, end)]));
   }
 
+  /** Returns the annotations of the histories of these values: each alert once, if several kinds of windows report it. */
+  annotations(attribute, values) {
+    const own = this.#all.filter((alert) => alert.attribute === attribute && values.includes(alert.value) && !alert.baseline);
+    const first = new Map();
+    for (const alert of own.reverse()) {
+      const key = JSON.stringify([alert.kind, alert.value, Math.floor(alert.window.end / FRESH)]);
+      if (!first.has(key)) first.set(key, { time: alert.window.end, kind: "alert", text: `${nameInText(alert.value)} ${change(alert)}` });
+    }
+    return [...first.values()];
+  }
+
   #tag(alert, own, end) {
     const key = (each) => JSON.stringify([each.value, each.window.end, windowKey(each.window)]);
     const kinds = own.filter((each) => key(each) === key(alert)).map(({ kind }) => kind);

@@ -1,5 +1,6 @@
 // The two charts over time, drawn by uPlot. Without uPlot a sentence replaces them.
 
+import { labels } from "./annotations.js";
 import { axis, brief, clock, element } from "./format.js";
 import { axisNumber } from "./numbers/text.js";
 import { picture } from "./picture.js";
@@ -10,6 +11,7 @@ const STEPS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 1
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 class Chart {
+  annotations = []; // numbered, in order of time
   #plot = null;
   #box;
   #data = null;
@@ -33,7 +35,7 @@ class Chart {
   /** Returns the picture of the chart as a file has it, or null if there is nothing to draw. */
   picture(title, note) {
     if (!this.#isEnough()) return null;
-    return picture({ title, note, times: this.#data[0], ...this.parts(this.#data) });
+    return picture({ title, note, times: this.#data[0], annotations: this.annotations, ...this.parts(this.#data) });
   }
 
   /** Whether there are two windows, and a number to draw. */
@@ -56,14 +58,38 @@ class Chart {
       ...this.#size(),
       cursor: { y: false, points: { size: 7 } },
       legend: { show: false },
-      padding: [10, 28, 0, 0],
+      padding: [14, 28, 0, 0],
       axes: [
         { ...style, size: 30, space: 64, incrs: STEPS, values: (_, times) => times.map(clock) },
         { ...style, size: 52, values: (_, numbers) => numbers.map(this.label) },
       ],
       ...this.options(colour, this.#data),
+      hooks: { draw: [(plot) => this.#drawAnnotations(plot)] },
     };
     this.#plot = new globalThis.uPlot(options, this.#data, this.#box);
+  }
+
+  /** Draws a dashed line at each annotation, and its number above. */
+  #drawAnnotations(plot) {
+    const { ctx, bbox } = plot;
+    const pxRatio = ctx.canvas.width / plot.width;
+    const positionOf = (time) => plot.valToPos(time, "x", true) / pxRatio;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colour("ink");
+    ctx.lineWidth = pxRatio;
+    ctx.setLineDash([2 * pxRatio, 4 * pxRatio]);
+    ctx.font = `600 ${11 * pxRatio}px system-ui, sans-serif`;
+    ctx.textAlign = "center";
+    ctx.textBaseline = "bottom";
+    for (const { time } of this.annotations) {
+      const x = positionOf(time) * pxRatio;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    for (const { position, text } of labels(this.annotations, positionOf)) ctx.fillText(text, position * pxRatio, bbox.top);
+    ctx.restore();
   }
 
   #size() {

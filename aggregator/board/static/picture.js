@@ -1,5 +1,6 @@
 // A chart as a picture of its own: an SVG file with title, times and intervals, which needs no style sheet.
 
+import { labels } from "./annotations.js";
 import { axis, element, moment, ticks } from "./format.js";
 import { axisNumber } from "./numbers/text.js";
 
@@ -7,6 +8,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [900, 420];
 const BOX = { left: 64, right: 24, top: 74, bottom: 48 }; // pixels around the lines
 const MOST_TICKS = 6;
+const LINE = 18; // pixels of a line of text
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -26,16 +28,34 @@ function parts(column) {
   return list.filter((part) => part.length);
 }
 
+/** Returns an empty picture with its title and its text. */
+function sheet(title, note, height) {
+  const node = shape("svg", { xmlns: SVG, width: WIDTH, height, viewBox: `0 0 ${WIDTH} ${height}`, "font-family": "sans-serif" });
+  node.append(shape("title", {}, title), shape("rect", { width: WIDTH, height, fill: colour("card") }));
+  node.append(text(BOX.left, 28, 18, title, { "font-weight": 600 }), text(BOX.left, 50, 13, note));
+  return node;
+}
+
+/** Returns a line with its number for each annotation, and their texts below the chart. */
+function annotated(annotations, x) {
+  const nodes = annotations.map(({ time }) =>
+    shape("line", { x1: x(time), x2: x(time), y1: BOX.top, y2: HEIGHT - BOX.bottom, stroke: colour("ink"), "stroke-dasharray": "2 4" }),
+  );
+  const numbers = labels(annotations, x).map(({ position, text: label }) => text(position, BOX.top - 4, 11, label, { "text-anchor": "middle" }));
+  const texts = annotations.map(({ number, time, text: words }, at) =>
+    text(BOX.left, HEIGHT + LINE * at, 12, `${number}  ${moment(time)}  ${words}`),
+  );
+  return [...nodes, ...numbers, ...texts];
+}
+
 /** Returns the picture of a chart. Columns: times, then `low` and `high` of a band or null, and lines with their colours. */
-export function picture({ title, note, times, bands, lines, measure }) {
+export function picture({ title, note, times, bands, lines, measure, annotations = [] }) {
   const numbers = [...bands.flat(2), ...lines.flatMap(({ column }) => column)].filter((number) => number !== null && number !== undefined);
   const top = 1.1 * Math.max(...numbers, 1e-6);
   const [start, end] = [times[0], Math.max(times.at(-1), times[0] + 1)];
   const x = (time) => BOX.left + ((WIDTH - BOX.left - BOX.right) * (time - start)) / (end - start);
   const y = (number) => HEIGHT - BOX.bottom - ((HEIGHT - BOX.top - BOX.bottom) * Math.max(number, 0)) / top;
-  const node = shape("svg", { xmlns: SVG, width: WIDTH, height: HEIGHT, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "font-family": "sans-serif" });
-  node.append(shape("title", {}, title), shape("rect", { width: WIDTH, height: HEIGHT, fill: colour("card") }));
-  node.append(text(BOX.left, 28, 18, title, { "font-weight": 600 }), text(BOX.left, 50, 13, note));
+  const node = sheet(title, note, HEIGHT + LINE * annotations.length);
 
   for (const tick of ticks(top, MOST_TICKS)) {
     const label = measure === "share" ? axis(tick) : axisNumber(tick);
@@ -59,6 +79,7 @@ export function picture({ title, note, times, bands, lines, measure }) {
       node.append(shape("polyline", { points, fill: "none", stroke: colour(name), "stroke-width": 2.5 }));
     }
   }
+  node.append(...annotated(annotations, x));
   return node;
 }
 

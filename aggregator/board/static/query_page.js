@@ -162,17 +162,19 @@ export class QueryPage {
     const span = this.range.parameters(estimate.window.end, of.step || query.pane, at);
     const finals = subject(query.name, of, true);
 
-    const [[points, others], rates, changes, asked, absent] = await Promise.all([
+    const [[points, others], rates, changes, asked, absent, events] = await Promise.all([
       this.#histories(selection, estimate, { ...about, ...span }, [value, second]),
       this.#rates(query, path, { group, limit: 200, ...span }),
       this.answers.get([`alerts ${query.name}`], "alerts", { query: query.name, attribute: attribute.name, limit: 500 }),
       view.isOpen ? this.#askFor(query, path, { ...about, ...position }) : null,
       this.#absent(selection, estimate, { ...about, ...position }),
+      // A final of this window comes often, so that a new note shows soon.
+      this.answers.get([finals], `${path}/annotations`, { from: span.from, to: span.to }),
       view.isOpen ? null : this.#compare(selection, estimate, finals),
       this.#showPairs(query, path, attribute, { ...of, ...position }),
       this.#showGroups(query, path, attribute, { kind, size, step, ...position }, group),
     ]);
-    return { second, points, others, windows: rates.windows, alerts: changes.alerts, asked, absent };
+    return { second, points, others, windows: rates.windows, alerts: changes.alerts, asked, absent, annotations: events.annotations };
   }
 
   /** Requests the value that a search does not find in the table. */
@@ -208,8 +210,9 @@ export class QueryPage {
   }
 
   /** Shows the estimate of a window, and what else was requested. */
-  #showResults(selection, estimate, value, { second, points, others, windows, alerts, asked, absent }) {
-    const { query, of, attribute, view, at, search } = selection;
+  #showResults(selection, estimate, value, results) {
+    const { query, attribute, view, at, search } = selection;
+    const { points, windows, alerts, asked, absent } = results;
     this.alerts.show(at ? alerts.filter((each) => each.window.end <= at) : alerts);
 
     const isSearch = search && view.isList;
@@ -226,14 +229,21 @@ export class QueryPage {
     $("nothing").textContent = estimate.nothing_text ?? "";
     $("withheld").textContent = gap(estimate, query, Boolean(at));
 
+    this.#showSeries(selection, estimate, value, results);
+    $("privacy").replaceChildren(...privacy(query));
+  }
+
+  /** Shows the charts over time with their annotations. Alerts are about the total, so the history of a group has none. */
+  #showSeries({ query, of }, estimate, value, { second, points, others, windows, annotations }) {
     const isSame = points?.measure === others?.measure; // a share and a number have no common axis
+    const own = of.group === null ? this.alerts.annotations(estimate.attribute, [value, second]) : [];
     this.series.showHistory([value, points], second === null || !isSame ? null : [second, others], {
       simulated: query.simulated,
       step: of.step || query.pane,
       nothing: estimate.nothing_text,
+      annotations: [...annotations, ...own],
     });
-    this.series.showRates(windows, query);
-    $("privacy").replaceChildren(...privacy(query));
+    this.series.showRates(windows, query, annotations);
   }
 
   #none(text, ...more) {

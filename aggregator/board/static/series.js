@@ -1,5 +1,6 @@
 // The charts of a query's page over time: the history of one or two values, and the reports per second.
 
+import { list, numbered } from "./annotations.js";
 import { History, Rates } from "./charts.js";
 import { clock, count, element, inside, windowName } from "./format.js";
 import { savePicture } from "./picture.js";
@@ -52,8 +53,15 @@ export class Series {
     if (node) savePicture(`${name}-${id}.svg`, node);
   }
 
+  /** Gives a chart the annotations of its stretch of time, and lists them below it. */
+  #annotate(name, ends, annotations) {
+    const visible = ends.length > 1 ? numbered(annotations, [ends[0], ends.at(-1)]) : [];
+    this[name].annotations = visible;
+    list($(`${name}-annotations`), visible);
+  }
+
   /** Shows the history of a value and of a second one, each with its answer of the API. */
-  showHistory([value, answer], second, { simulated, step, nothing }) {
+  showHistory([value, answer], second, { simulated, step, nothing, annotations }) {
     const points = shown(answer);
     this.history.measure = answer?.measure ?? "share";
     $("history-text").textContent = value === undefined ? (nothing ?? "No window with values yet") : historyText(value, answer, simulated);
@@ -64,19 +72,22 @@ export class Series {
     const column = (key) => line.map((point) => point[key]);
     const columns = [column("end"), column("low"), column("high"), column("share"), column("truth")];
     if (second !== null) columns.push(...["low", "high", "share"].map((key) => line.map((point) => other.get(point.end)?.[key] ?? null)));
+    this.#annotate("history", columns[0], annotations);
     this.history.show(columns, JSON.stringify([value, second?.[0], this.history.measure]));
     const field = $("with");
     if (document.activeElement !== field) field.value = second?.[0] ?? "";
   }
 
   /** Shows the reports of windows per second. */
-  showRates(windows, query) {
+  showRates(windows, query, annotations) {
     const seconds = (each) => Math.max(each.end - each.start, 1);
     const isWithheld = (each) => reason(each.flags) !== null;
     const refused = (each) => each.duplicate + each.implausible;
     const line = spaced(windows, windows[0]?.step, this.now(), emptyPoint);
     const column = (number) => line.map((each) => (each.missing || isWithheld(each) ? null : number(each) / seconds(each)));
-    this.rates.show([line.map((each) => each.end), column((each) => each.n), column(refused)]);
+    const ends = line.map((each) => each.end);
+    this.#annotate("rates", ends, annotations);
+    this.rates.show([ends, column((each) => each.n), column(refused)]);
     const last = windows.at(-1);
     const length = last ? windowName(last) : "";
     if (!last) $("rates-text").textContent = "";
