@@ -10,6 +10,7 @@ from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.settings import (
     ALERTS,
     CHANGELOG,
+    CLOCKS,
     ESTIMATES,
     MAPS,
     QUERIES,
@@ -157,6 +158,8 @@ def layout(
             # Nobody runs an older release on an embedded broker, whose topics end with its process.
             count = OPEN if embedded else FENCED
             other_number = OPEN
+        if name == CLOCKS:
+            count = 1
         remedy = _REMEDIES.get(name, "")
         if embedded:
             return Topic(prefix + name, count, 1, remedy=remedy)
@@ -167,7 +170,7 @@ def layout(
         if max_bytes is not None:
             bounds[MAX_BYTES] = max_bytes
 
-        if name in (SNAPSHOTS, CHANGELOG):
+        if name in (SNAPSHOTS, CLOCKS, CHANGELOG):
             bounds[LAG] = UNDISTURBED
         return Topic(prefix + name, count, replication, exact, bounds, defaults or {}, remedy, other_number)
 
@@ -181,6 +184,7 @@ def layout(
         topic(REPORTS, reports, max_frame + ENVELOPE),
         topic(REJECTS, {CLEANUP: "delete"}, None, {"retention.ms": str(WEEK)}),
         topic(SNAPSHOTS, ours, sizes.tallies, _COMPACTION),
+        topic(CLOCKS, ours, MIB + ENVELOPE, _COMPACTION),
         topic(QUERIES, {CLEANUP: "compact", TIMESTAMP: "LogAppendTime"}, sizes.definitions),
         topic(ESTIMATES, {CLEANUP: "compact,delete"}, sizes.estimates, month),
         topic(MAPS, {CLEANUP: "compact,delete"}, sizes.maps, month),

@@ -12,6 +12,7 @@ from hubbub.kafka.errors import AccessRefused
 from hubbub.kafka.settings import (
     ALERTS,
     CHANGELOG,
+    CLOCKS,
     ESTIMATES,
     MAPS,
     QUERIES,
@@ -45,8 +46,8 @@ RIGHTS = {
         *_topics("Create", ALL),
         *_topics("Describe", ALL),
         *_topics("AlterConfigs", ALL),
-        *_topics("Read", QUERIES, SNAPSHOTS),
-        *_topics("Write", QUERIES, SNAPSHOTS),
+        *_topics("Read", QUERIES, SNAPSHOTS, CLOCKS, CHANGELOG),
+        *_topics("Write", QUERIES, SNAPSHOTS, CLOCKS, CHANGELOG),
         *_topics("Alter", QUERIES),
     ),
     "doctor": (
@@ -58,8 +59,8 @@ RIGHTS = {
     "worker": (
         Right("Read", "group", WORKER),
         *_topics("DescribeConfigs", ALL),
-        *_topics("Read", REPORTS, SNAPSHOTS, QUERIES, ESTIMATES, TRUTH, CHANGELOG),
-        *_topics("Write", REPORTS, REJECTS, SNAPSHOTS, QUERIES, ESTIMATES, MAPS, ALERTS, STATUS, CHANGELOG),
+        *_topics("Read", REPORTS, SNAPSHOTS, CLOCKS, QUERIES, ESTIMATES, TRUTH, CHANGELOG),
+        *_topics("Write", REPORTS, REJECTS, SNAPSHOTS, CLOCKS, QUERIES, ESTIMATES, MAPS, ALERTS, STATUS, CHANGELOG),
     ),
     "audit": _topics("Read", REPORTS, QUERIES, ESTIMATES, MAPS, ALERTS),
     "gateway": (*_topics("Write", REPORTS), *_topics("Read", QUERIES)),

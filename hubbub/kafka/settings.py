@@ -38,6 +38,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
 REPORTS = "reports"
 REJECTS = "rejects"
 SNAPSHOTS = "snapshots"
+CLOCKS = "clocks"
 QUERIES = "queries"
 ESTIMATES = "estimates"
 MAPS = "maps"

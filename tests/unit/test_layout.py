@@ -50,10 +50,10 @@ def with_settings(topics, name, **settings):
 
 
 def test_every_kind_of_record_has_a_topic():
-    names = ("reports", "rejects", "snapshots", "queries", "estimates", "maps", "alerts", "status", "truth")
+    names = ("reports", "rejects", "snapshots", "clocks", "queries", "estimates", "maps", "alerts", "status", "truth")
     assert [topic.removeprefix(PREFIX) for topic in layout_for()] == [*names, "worker-tallies-changelog"]
     sizes = {name: topic.partitions for name, topic in layout_for(6).items()}
-    assert {name: size for name, size in sizes.items() if size != 6} == {"p.queries": FENCED}
+    assert {name: size for name, size in sizes.items() if size != 6} == {"p.clocks": 1, "p.queries": FENCED}
 
 
 @pytest.mark.parametrize(("partitions", "is_right"), [(1, True), (2, True), (3, False)])
@@ -80,7 +80,7 @@ def test_topics_with_keys_are_compacted():
     policies = {name.removeprefix(PREFIX): topic.exact[CLEANUP] for name, topic in layout_for().items()}
     assert policies == {
         **dict.fromkeys(("reports", "rejects", "alerts", "truth"), "delete"),
-        **dict.fromkeys(("snapshots", "queries", "status", CHANGELOG), "compact"),
+        **dict.fromkeys(("snapshots", "clocks", "queries", "status", CHANGELOG), "compact"),
         **dict.fromkeys(("estimates", "maps"), "compact,delete"),
     }
     assert layout_for()["p.estimates"].defaults == {"retention.ms": str(MONTH)}
