@@ -132,6 +132,10 @@ class Merger:
         """Raise the watermark of a source partition. It never falls."""
         self._watermarks.put(partition, closed_through)
 
+    def mark_all(self, closed_through: int) -> None:
+        """Raise the watermarks of all source partitions."""
+        self._watermarks.put_common(closed_through)
+
     def take_totals(self) -> list[tuple[int, bytes]]:
         """Remove and return the merged snapshots by pane that are not written yet."""
         totals = self._totals

@@ -8,14 +8,15 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from aggregator.merging import snapshot_records
-from aggregator.merging.blocks import Place
+from aggregator.merging.closed_panes import ClosedPanes
 from aggregator.merging.compaction import LatestValues
-from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import Merger
 from aggregator.merging.pane_queue import MemoryStore, PaneStore
 from aggregator.merging.query_state import QueryState
+from aggregator.merging.record_index import StoredRecord, blocks_of, marks_of, state_names
 from aggregator.merging.snapshot_records import Content, StateCheck, WindowState, is_valid_key
 from aggregator.tallies import keys
+from aggregator.tallies.clock_book import ClockView
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.keys import BlockKey, Key, PaneKey, PartitionKey, StateKey
 from aggregator.tallies.snapshot import Snapshot, decode_snapshot, view_snapshot
@@ -28,7 +29,6 @@ log = logging.getLogger(__name__)
 
 _MOST_UNKNOWN = 100_000
 """Most remembered digests without a definition. Beyond them, any new definition makes the worker read all again."""
-_Record = tuple[bytes, Key, bytes]
 
 
 class SnapshotPartition:
@@ -53,6 +53,9 @@ class SnapshotPartition:
         """Whether the partition is read to its end, and the mergers continue from there."""
         self.queries: dict[bytes, QueryState] = {}
 
+        self.states_read = 0
+        """Number of states that `put` has taken."""
+        self._closed = ClosedPanes()
         self.must_reload = False
         """Whether the whole partition must be read again, for example because another worker has published finals."""
         self._unknown: set[bytes] = set()
@@ -75,10 +78,11 @@ class SnapshotPartition:
                 self._unknown.discard(digest)
             elif self.loaded:
                 self.queries[digest] = QueryState(self._merger(versions))
+                self._closed.mark(self.queries[digest])
 
     def _merger(self, versions: Versions, states: Mapping[Window, WindowState] | None = None) -> Merger:
         positions = [(window, state.position) for window, state in (states or {}).items()]
-        return Merger(versions, self._partitions, positions, self._store, _marks(versions, states or {}))
+        return Merger(versions, self._partitions, positions, self._store, marks_of(versions, states or {}))
 
     def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
         return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
@@ -90,6 +94,7 @@ class SnapshotPartition:
     def put(self, name: bytes | None, value: bytes | None) -> None:
         """Take in one record of the topic, by any writer."""
         key = keys.decode(name)
+        self.states_read += isinstance(key, StateKey)
 
         # Until the end of the partition is read, only the newest value of each key matters, and only if it is readable.
         if name is None or key is None or not self._is_valid_key(key):
@@ -106,6 +111,20 @@ class SnapshotPartition:
             self._latest.put(name, key, value)
         else:
             self._latest.put_unreadable(name, key)
+
+    def may_close(self, view: ClockView) -> bool:
+        """Whether panes may be closed at these clocks that were open before."""
+        return self._closed.may_close(view)
+
+    def put_clocks(self, view: ClockView) -> None:
+        """Take the clocks of all source partitions. Every snapshot that they speak of must have been put before."""
+        self._closed.put_clocks(view)
+        for state in self.queries.values():
+            self._closed.mark(state)
+
+    def take_obsolete_watermarks(self) -> list[bytes]:
+        """Remove and return the keys of the watermarks of older releases that the clocks have passed."""
+        return self._closed.take_obsolete(self._definitions) if self.loaded else []
 
     def load(self) -> None:
         """Start the mergers from the records up to the end of the partition."""
@@ -126,8 +145,8 @@ class SnapshotPartition:
         records = [record for record in latest.states_and_watermarks() if self._is_defined(record[1])]
         states = self._newest_states(records)
         self._replace_unreadable_states(records, states)
-        names = _state_names(records)
-        blocks = _blocks(records)
+        names = state_names(records)
+        blocks = blocks_of(records)
         for digest, versions in self._definitions.items():
             newest_states = states.get(digest, {})
             self.queries[digest] = QueryState(
@@ -136,9 +155,11 @@ class SnapshotPartition:
                 state_names={window: names[digest, window] for window in newest_states},
                 stored_blocks=blocks.get(digest),
             )
-        # The watermarks come before the panes, because only closed panes can enter their windows.
+        # The clocks and watermarks come before the panes, because only closed panes can enter their windows.
         for name, key, value in records:
             self._take(name, key, value)
+        for query_state in self.queries.values():
+            self._closed.mark(query_state)
 
         # Each pane enters its windows at once. All panes of long windows together would not fit into memory.
         for digest, pane, parts in latest.take_panes():
@@ -168,7 +189,7 @@ class SnapshotPartition:
         self.unreadable = 0
         return unreadable
 
-    def _newest_states(self, records: Sequence[_Record]) -> dict[bytes, dict[Window, WindowState]]:
+    def _newest_states(self, records: Sequence[StoredRecord]) -> dict[bytes, dict[Window, WindowState]]:
         """Return the newest readable state of each kind of window, by digest."""
         parts = {name: value for name, key, value in records if isinstance(key, StateKey) and key.part}
         states: dict[bytes, dict[Window, WindowState]] = {}
@@ -185,16 +206,16 @@ class SnapshotPartition:
         return states
 
     def _replace_unreadable_states(
-        self, records: Sequence[_Record], states: dict[bytes, dict[Window, WindowState]]
+        self, records: Sequence[StoredRecord], states: dict[bytes, dict[Window, WindowState]]
     ) -> None:
         """Add a substitute for each kind of window without a readable state, up to the end in the key of its state."""
-        watermarks = self._watermarks(records)
+        self._put_watermarks(records)
         readable = {digest: set(newest_states) for digest, newest_states in states.items()}
         for _, key, _ in records:
             if not isinstance(key, StateKey) or key.part or key.window in readable.get(key.digest, ()):
                 continue
 
-            by_partition = watermarks.get(key.digest, {})
+            by_partition = self._closed.ends(self._definitions[key.digest])
             if len(by_partition) < self._partitions or key.end > min(by_partition.values()):
                 continue  # no worker can have written this state yet
 
@@ -203,16 +224,12 @@ class SnapshotPartition:
             if present is None or present.position.end < substitute.position.end:
                 states[key.digest][key.window] = substitute
 
-    def _watermarks(self, records: Sequence[_Record]) -> dict[bytes, dict[int, int]]:
-        """Return the highest watermark of each source partition, by digest."""
-        watermarks: dict[bytes, dict[int, int]] = {}
+    def _put_watermarks(self, records: Sequence[StoredRecord]) -> None:
+        """Keep the watermarks of older releases."""
         for name, key, value in records:
             content = self._read(name, key, value) if isinstance(key, PartitionKey) else None
             if isinstance(key, PartitionKey) and isinstance(content, Mapping):
-                for digest, end in content.items():
-                    by_partition = watermarks.setdefault(digest, {})
-                    by_partition[key.partition] = max(end, by_partition.get(key.partition, end))
-        return watermarks
+                self._closed.put_watermark(name, key.partition, content)
 
     def _is_valid_key(self, key: Key) -> bool:
         if isinstance(key, StateKey | BlockKey):
@@ -257,7 +274,10 @@ class SnapshotPartition:
         if isinstance(key, PaneKey):
             self._take_snapshot(name, key, value)
             return
-        if value is None or self._has(key, value):
+        if value is None:
+            self._closed.forget_watermark(name)
+            return
+        if self._has(key, value):
             return
 
         content = self._read(name, key, value)
@@ -265,6 +285,7 @@ class SnapshotPartition:
             # The writer of this state deletes the snapshots that it covers, so the records read here may have gaps.
             self.must_reload = True
         elif isinstance(key, PartitionKey) and isinstance(content, Mapping):
+            self._closed.put_watermark(name, key.partition, content)
             for digest, end in content.items():
                 state = self.queries.get(digest)
                 if state is None:
@@ -288,32 +309,3 @@ class SnapshotPartition:
         else:
             content = None if key.kind == "open" else self._read(name, key, value)
             state.put_snapshot(key, content if isinstance(content, Snapshot) else None)
-
-
-def _blocks(records: Sequence[_Record]) -> dict[bytes, dict[Window, dict[Place, bytes]]]:
-    """Return the blocks of each kind of window, by digest."""
-    blocks: dict[bytes, dict[Window, dict[Place, bytes]]] = {}
-    for _, key, value in records:
-        if isinstance(key, BlockKey) and value:
-            blocks.setdefault(key.digest, {}).setdefault(key.window, {})[key.scale, key.end] = value
-    return blocks
-
-
-def _state_names(records: Sequence[_Record]) -> dict[tuple[bytes, Window], set[bytes]]:
-    """Return the keys of the states of each kind of window, also of old and unreadable ones."""
-    names: dict[tuple[bytes, Window], set[bytes]] = {}
-    for name, key, _ in records:
-        if isinstance(key, StateKey):
-            names.setdefault((key.digest, key.window), set()).add(name)
-    return names
-
-
-def _marks(versions: Versions, states: Mapping[Window, WindowState]) -> QueryMarks | None:
-    """Return the newest marks of the states. If no state has any, the marks begin at the newest end of a window."""
-    if not states:
-        return None
-
-    readable = [state.marks for state in states.values() if state.marks is not None]
-    if readable:
-        return max(readable, key=lambda marks: marks.counted_through or 0)
-    return QueryMarks.lost(versions, max(state.position.end for state in states.values()))

@@ -1,0 +1,92 @@
+"""The closed panes of the queries of a snapshot partition: from the clocks, and from watermarks of older releases.
+
+A watermark names an end for each query and partition. Workers of this release write none: the clocks of the partitions
+and the definitions say as much.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from aggregator.tallies.clock_book import NO_CLOCK, ClockView
+from hubbub.definitions.versions import Versions
+
+
+class Marked(Protocol):
+    """The state of a query, which takes the ends of its closed panes."""
+
+    @property
+    def versions(self) -> Versions:
+        """All versions of the definition."""
+
+    def mark(self, partition: int, closed_through: int) -> None:
+        """Take the end of the newest closed pane of a partition."""
+
+    def mark_all(self, closed_through: int) -> None:
+        """Take the end of the newest pane that is closed on all partitions."""
+
+
+class ClosedPanes:
+    """The clocks of all source partitions, and the watermarks that are still in the topic."""
+
+    def __init__(self) -> None:
+        self._view: ClockView | None = None
+        self._watermarks: dict[bytes, tuple[int, Mapping[bytes, int]]] = {}
+        """The partition and the ends of each watermark record by its key."""
+
+    def may_close(self, view: ClockView) -> bool:
+        """Whether panes may be closed at these clocks that were open before.
+
+        The partition that is furthest behind decides. Single clocks matter only beside watermarks.
+        """
+        return bool(self._watermarks) or self._view is None or view.least != self._view.least
+
+    def put_clocks(self, view: ClockView) -> None:
+        """Take the clocks of all partitions."""
+        self._view = view
+
+    def put_watermark(self, name: bytes, partition: int, ends: Mapping[bytes, int]) -> None:
+        """Keep a watermark until the clocks have passed it."""
+        self._watermarks[name] = partition, ends
+
+    def forget_watermark(self, name: bytes) -> None:
+        """Note that a watermark is deleted from the topic."""
+        self._watermarks.pop(name, None)
+
+    def mark(self, state: Marked) -> None:
+        """Tell the state of a query which of its panes the clocks have closed."""
+        versions = state.versions
+        if self._view is not None and self._view.least != NO_CLOCK:
+            state.mark_all(versions.closed_through(self._view.least))
+        if self._watermarks:
+            for partition, clock in self._clocks().items():
+                state.mark(partition, versions.closed_through(clock))
+
+    def ends(self, versions: Versions) -> dict[int, int]:
+        """Return the end of the newest closed pane of a query, by partition."""
+        ends = {partition: versions.closed_through(clock) for partition, clock in self._clocks().items()}
+        for partition, by_digest in self._watermarks.values():
+            end = by_digest.get(versions.query.digest)
+            if end is not None:
+                ends[partition] = max(end, ends.get(partition, end))
+        return ends
+
+    def take_obsolete(self, definitions: Mapping[bytes, Versions]) -> list[bytes]:
+        """Remove and return the keys of the watermarks that the clocks have passed."""
+        names = [name for name in self._watermarks if self._is_passed(name, definitions)]
+        for name in names:
+            del self._watermarks[name]
+        return names
+
+    def _is_passed(self, name: bytes, definitions: Mapping[bytes, Versions]) -> bool:
+        partition, ends = self._watermarks[name]
+        clock = self._clocks().get(partition)
+        if clock is None:
+            return False
+        # A forgotten definition has no windows to come, so its end does not matter.
+        known_ends = [(definitions[digest], end) for digest, end in ends.items() if digest in definitions]
+        return all(versions.closed_through(clock) >= end for versions, end in known_ends)
+
+    def _clocks(self) -> dict[int, int]:
+        """Return the clock of each partition that has one."""
+        clocks = [] if self._view is None else self._view.clocks.tolist()
+        return {partition: clock for partition, clock in enumerate(clocks) if clock != NO_CLOCK}
