@@ -16,7 +16,8 @@ from aggregator.errors import Guarantee
 from aggregator.process.metrics import Metrics
 from aggregator.tallies.keys import Write
 from aggregator.tallies.progress import TopicIds
-from aggregator.topics.identity import check_ends, check_ids, check_settings, identify
+from aggregator.topics.command import check_settings
+from aggregator.topics.identity import check_ends, check_ids, identify
 from aggregator.topics.layout import TIMESTAMP
 from aggregator.topics.sizes import Sizes
 from aggregator.topics.upgrade_gate import UpgradeGate
@@ -63,6 +64,8 @@ class CountingApp:
     """The monotonic time of the newest records of each partition."""
     generation: int = -1
     """The generation of the consumer group in which the sources were recovered."""
+    topic_ids: TopicIds = field(default_factory=TopicIds)
+    """The ids of the topics at the last recovery."""
     stopping: bool = False
     _gaps: dict[int, OffsetGap] = field(default_factory=dict)
     _seek_times: dict[int, float] = field(default_factory=dict)
@@ -190,6 +193,7 @@ class CountingApp:
             check_ids(topic_ids, source.topic_ids, self.kafka)
             source.topic_ids = topic_ids
 
+        self.topic_ids = topic_ids
         self.generation = self.group.generation
         self.metrics.recovery.observe(outside.monotonic() - self._assigned_at)
         offsets = {partition: source.next_offset for partition, source in self.sources.items()}

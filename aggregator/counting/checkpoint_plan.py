@@ -1,10 +1,11 @@
 """The plan of a checkpoint: the writes of one partition, their order, and the budget that limits them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from aggregator.counting.admission.gate import Data, Refusal
+from aggregator.tallies.clock import Clock
 from aggregator.tallies.keys import PaneKey, Write
 from aggregator.tallies.progress import Progress
 from hubbub.kafka.columns import UnreadableBatch
@@ -94,10 +95,6 @@ class RunOutcome:
         self.rejected_frames[refusal.reason] += 1
 
 
-Watermarks = Mapping[int, Mapping[bytes, int]]
-"""The ends of the newest closed panes, by snapshot partition and digest."""
-
-
 @dataclass(frozen=True, slots=True)
 class WritePhase:
     """Writes that go out together, after Kafka has acknowledged those of the phase before."""
@@ -105,7 +102,8 @@ class WritePhase:
     changelog: list[Write]
     snapshots: list[tuple[PaneKey, bytes]] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
-    watermarks: Watermarks = field(default_factory=dict)
+    clock: Clock = None
+    """The clock for the clock record, or None if the phase has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +119,18 @@ class CheckpointPlan:
     rejects: list[Reject]
     progress: Progress
     """The progress for the changelog."""
+    clock: Clock = None
+    """The clock for the clock record, or None if the checkpoint writes none."""
     quiet: bool = False
-    """Whether only watermarks have to be written, because a restart can read the few ticks since again."""
+    """Whether only the clock has to be written, because a restart can read the few ticks since again."""
 
-    def phases(
-        self, progress: Callable[["CheckpointPlan"], Write], watermarks: Callable[["CheckpointPlan"], Watermarks]
-    ) -> Iterator[WritePhase]:
-        """Yield the phases in order: ids before their tallies, and the progress after everything that it covers."""
+    def phases(self, progress: Callable[["CheckpointPlan"], Write]) -> Iterator[WritePhase]:
+        """Yield the phases in order: ids before their tallies, and the progress after everything that it covers.
+
+        The clock record comes before the progress. A kill between the two must leave no closed clock whose offsets
+        nobody knows.
+        """
         yield WritePhase(self.ids)
         yield WritePhase(self.tallies, self.snapshots, self.rejects)
-        yield WritePhase([] if self.quiet else [progress(self)], watermarks=watermarks(self))
+        yield WritePhase([], clock=self.clock)
+        yield WritePhase([] if self.quiet else [progress(self)])

@@ -6,27 +6,24 @@ After the broker has acknowledged all of them, `settle` notes it.
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import replace
 
 from aggregator.counting.admission import columnar_gate, record_run
 from aggregator.counting.admission.gate import Gate, duplicate_refusal
 from aggregator.counting.admission.record_run import RecordRun
 from aggregator.counting.changelog import RecoveredPartition
 from aggregator.counting.checkpoint_plan import CheckpointPlan, Reject, RunOutcome
-from aggregator.tallies import keys
+from aggregator.counting.lost_panes import lost_panes
 from aggregator.tallies import progress as progress_codec
-from aggregator.tallies.clock import Clock
+from aggregator.tallies.clock import Clock, max_clock
+from aggregator.tallies.closings import closings_of
 from aggregator.tallies.id_log import encode_ids
 from aggregator.tallies.keys import Pane, PaneKey, PartitionKey, Write
 from aggregator.tallies.progress import Progress, combine, resume
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
-from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED, RecordColumns
 from oracles.query import Query
-from oracles.query.footprint import INTEGER, tally_size
-
-_EMPTY_BYTES = 64 << 20
-"""The most bytes of empty tallies of one query, which exist only to carry a flag."""
 
 
 class SourcePartition:
@@ -41,7 +38,8 @@ class SourcePartition:
         self._progress_count = 0
         """The number of progress records that this source has written."""
         self._last = combine(recovery.progress.values())
-        self._closed_through = dict(self._last.closed)
+        self._closed_clock = self._last.closed_clock
+        """The clock at which the newest pane closed, or that of the progress."""
         self._segments: dict[Pane, list[bytes]] = {}
         self._written_offsets: dict[Pane, int] = {}
         self._closing: dict[Pane, Snapshot] = {}
@@ -49,20 +47,20 @@ class SourcePartition:
         self._open_until: tuple[Gate | None, int] = None, 0
         """The gate of the last look for panes to close, and the last clock at which it closes no more."""
 
-        self._obsolete_keys = list(recovery.progress)
-        self.former_writers = sorted({keys.writer_of(name) for name in self._obsolete_keys})
-        """Earlier writers, whose progress and watermarks those of this source replace."""
+        self._obsolete_keys = [name for name, progress in recovery.progress.items() if not progress.closed]
+        self._older_keys = [name for name, progress in recovery.progress.items() if progress.closed]
+        """Progress of older releases. Its ends by digest count until a closed clock has passed them."""
 
         self.tallies: dict[Pane, Tally] = {}
         for pane, tally in recovery.tallies.items():
-            if self._last.covers(*pane):
+            if self._covers(pane):
                 self._obsolete_keys.append(self._tally_key(pane))
             else:
                 self.tallies[pane] = tally
                 self._written_offsets[pane] = tally.next_offset
 
         for pane, segments in recovery.segments.items():
-            if self._last.covers(*pane):
+            if self._covers(pane):
                 self._obsolete_keys += segments
                 continue
             self._segments[pane] = list(segments)
@@ -77,8 +75,6 @@ class SourcePartition:
         self._has_open_plan = False
         self.rejects: list[Reject] = []
         """Refused records that no plan has yet."""
-        self.watermark_due = True
-        """Whether to repeat all watermarks, as after a recovery, because the writer before may have lost some."""
 
     @property
     def is_new(self) -> bool:
@@ -97,12 +93,15 @@ class SourcePartition:
 
     def is_over(self, digest: bytes, end: int) -> bool:
         """Whether all panes before the time `end` are closed, and the changelog says so."""
-        return self._last.closed.get(digest, end - 1) >= end
+        versions = self.gate.definitions.get(digest)
+        closed_through = None if versions is None else self._last.closed_through(versions)
+        return closed_through is not None and closed_through >= end
 
     @property
     def closing(self) -> bool:
         """Whether panes have closed since the last settled plan."""
-        return self._closed_through != self._last.closed
+        settled_clock = self._last.closed_clock
+        return self._closed_clock is not None and (settled_clock is None or self._closed_clock > settled_clock)
 
     @property
     def next_close(self) -> int | None:
@@ -122,7 +121,7 @@ class SourcePartition:
 
     def is_due(self, *, whole: bool, refresh: bool) -> bool:
         """Whether there is something to write."""
-        return self.closing or self.watermark_due or (whole and (self.behind or refresh))
+        return self.closing or not self._progress_count or (whole and (self.behind or refresh))
 
     def first_without_time(self, run: RecordRun) -> int | None:
         """Return the offset of the first record without a log time; None if every record has one."""
@@ -140,7 +139,7 @@ class SourcePartition:
         refusals = admission.refusals
 
         for pane, (query, frames) in admission.batches.items():
-            if self._last.covers(*pane):
+            if self._covers(pane):
                 continue  # read again after a restart
             tally = self._tally(pane, query)
             n = tally.n
@@ -177,18 +176,28 @@ class SourcePartition:
         if self._loss_clock is None:
             self._loss_clock = self.clock
 
-    def plan(self, *, whole: bool, refresh: bool = False) -> CheckpointPlan:
+    def plan(self, *, whole: bool, refresh: bool = False, says_clock: bool = True) -> CheckpointPlan:
         """Return the writes that are due: closed panes, and with `whole` all counts.
 
         With `refresh` it includes tallies without new reports, because a restart reads from the
-        offset of the oldest tally.
+        offset of the oldest tally. With `says_clock` a clock record goes with the plan.
         """
         self._has_open_plan = True
+        # The snapshots of closed panes are of no use to anybody before a clock record speaks of them.
+        says_clock = says_clock or self.closing
         snapshots = [
             (PaneKey("closed", *pane, self.partition), encode_snapshot(snapshot))
             for pane, snapshot in self._closing.items()
         ]
-        ends = dict(self._closed_through)
+        # Progress never says a clock that no clock record has said: its offsets would be unknown after a restart.
+        closed_clock = max_clock(self._last.closed_clock, self.clock) if says_clock else self._last.closed_clock
+        progress = replace(
+            self._last,
+            closed=self._older_ends(closed_clock),
+            topic_ids=self.topic_ids,
+            closed_clock=closed_clock,
+        )
+        clock = closed_clock if says_clock else None
         rejects = self.rejects
         self.rejects = []
 
@@ -196,8 +205,7 @@ class SourcePartition:
         is_announced = self._progress_count > 0 and self.topic_ids == self._last.topic_ids
         is_quiet = is_announced and not (snapshots or rejects or refresh)
         if not whole:
-            progress = Progress(self._last.next_offset, self._last.clock, ends, self.topic_ids)
-            return CheckpointPlan([], [], snapshots, rejects, progress, is_quiet)
+            return CheckpointPlan([], [], snapshots, rejects, progress, clock, is_quiet)
 
         ids: list[Write] = []
         tallies: list[Write] = []
@@ -215,8 +223,8 @@ class SourcePartition:
             tallies.append((self._tally_key(pane), encode_tally(tally)))
             self._written_offsets[pane] = self.next_offset
         self._dirty.clear()
-        progress = Progress(self.next_offset, self.clock, ends, self.topic_ids)
-        return CheckpointPlan(ids, tallies, snapshots, rejects, progress, is_quiet and not tallies)
+        progress = replace(progress, next_offset=self.next_offset, clock=self.clock)
+        return CheckpointPlan(ids, tallies, snapshots, rejects, progress, clock, is_quiet and not tallies)
 
     def progress(self, plan: CheckpointPlan) -> Write:
         """Return the progress record, which confirms that all other writes of the plan are acknowledged.
@@ -228,12 +236,6 @@ class SourcePartition:
         self._progress_count += 1
         return name, progress_codec.encode(plan.progress)
 
-    def watermarks(self, plan: CheckpointPlan) -> dict[int, dict[bytes, int]]:
-        """Return the watermarks to write with this plan, for each snapshot partition in which one has moved."""
-        written_ends = {} if self.watermark_due else self._last.closed
-        self.watermark_due = False
-        return progress_codec.watermarks(plan.progress.closed, written_ends, self.gate.partitions)
-
     def settle(self, plan: CheckpointPlan) -> list[Write]:
         """Note that the broker has acknowledged the plan, and return the deletions for the changelog."""
         self._has_open_plan = False
@@ -244,6 +246,9 @@ class SourcePartition:
         deletions = self._obsolete_keys
         written_key = PartitionKey("progress", self.partition, f"{self.writer}.{self._progress_count - 1}")
         self._obsolete_keys = [written_key.encode()]
+        if not plan.progress.closed:
+            deletions += self._older_keys
+            self._older_keys = []
 
         for key, _ in plan.snapshots:
             pane = key.digest, key.pane
@@ -260,7 +265,7 @@ class SourcePartition:
         return self.tallies[pane]
 
     def _flag(self, pane: Pane, flag: int) -> None:
-        if not self._last.covers(*pane):
+        if not self._covers(pane):
             digest, start = pane
             self._tally(pane, self.gate.definitions[digest].at(start).query).flags |= flag
             self._dirty.add(pane)
@@ -271,19 +276,19 @@ class SourcePartition:
     def _close(self) -> None:
         """Close the panes whose time is over at this clock."""
         if self._loss_clock is not None:
-            self._flag_losses(self._loss_clock)
+            # Even panes without a report may have lost some.
+            for pane in lost_panes(self.gate.definitions, self._loss_clock, self.clock):
+                self._flag(pane, INCOMPLETE)
             self._loss_clock = None
         elif self._open_until[0] is self.gate and self.clock is not None and self.clock <= self._open_until[1]:
             return
 
         if self.clock is not None:
-            ends = {digest: versions.closed_through(self.clock) for digest, versions in self.gate.definitions.items()}
-            for digest, end in ends.items():
-                if end > self._closed_through.get(digest, end - 1):
-                    self._closed_through[digest] = end
+            closings = closings_of(self.gate.definitions)
+            if self._closed_clock is None or closings.have_moved(self._closed_clock, self.clock):
+                self._closed_clock = max_clock(self._closed_clock, self.clock)
             # A look at every definition for each clock took 9% of the time of 64 quiet partitions with 200 queries.
-            closes = (self.gate.definitions[digest].closes_after(end) for digest, end in ends.items())
-            self._open_until = self.gate, min(closes, default=self.clock)
+            self._open_until = self.gate, closings.next_close(self.clock)
 
         for pane in [pane for pane in self.tallies if self._is_closed(pane)]:
             self._closing[pane] = self.tallies.pop(pane).close()
@@ -291,20 +296,19 @@ class SourcePartition:
 
     def _is_closed(self, pane: Pane) -> bool:
         digest, start = pane
-        end = self._closed_through.get(digest)
-        return end is not None and start < end
+        versions = self.gate.definitions.get(digest)
+        return versions is not None and self.clock is not None and start < versions.closed_through(self.clock)
 
-    def _flag_losses(self, earlier_clock: int) -> None:
-        """Flag the panes that were open between an earlier clock and now, even those without a report."""
-        for digest, versions in self.gate.definitions.items():
-            newest_time = (self.clock or earlier_clock) // 1000 + versions.skew
-            for pane in _between(versions, versions.closed_through(earlier_clock), newest_time + 1):
-                self._flag((digest, pane), INCOMPLETE)
+    def _covers(self, pane: Pane) -> bool:
+        """Whether the pane is closed for good, and the changelog says so."""
+        digest, start = pane
+        versions = self.gate.definitions.get(digest)
+        return versions is not None and self._last.covers(versions, start)
 
-
-def _between(versions: Versions, start: int, end: int) -> range:
-    """Return the panes between two times. If there are very many, return the newest, since each needs a tally."""
-    query = versions.query
-    count = max(versions.most_open, _EMPTY_BYTES // (INTEGER * tally_size(query)))
-    first_pane = (end // query.pane - count) * query.pane
-    return range(max(start, first_pane), end, query.pane)
+    def _older_ends(self, closed_clock: Clock) -> dict[bytes, int]:
+        """Return the ends of older releases that a closed clock has not passed."""
+        definitions = self.gate.definitions
+        present_ends = {digest: end for digest, end in self._last.closed.items() if digest in definitions}
+        if closed_clock is None:
+            return present_ends
+        return {d: end for d, end in present_ends.items() if definitions[d].closed_through(closed_clock) < end}

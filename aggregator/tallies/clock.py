@@ -15,6 +15,11 @@ def advance(clock: Clock, timestamp: Clock) -> Clock:
     return timestamp if clock is None else max(clock, timestamp)
 
 
+def max_clock(clock: Clock, other: Clock) -> Clock:
+    """Return the greater clock. None is the least."""
+    return other if clock is None else advance(clock, other)
+
+
 def pack_clock(clock: Clock) -> int:
     return _NEVER if clock is None else clock
 

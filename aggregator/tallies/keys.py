@@ -120,9 +120,3 @@ def home(digest: bytes, partitions: int) -> int:
     """Return the partition of the topic `snapshots` that holds everything of a query."""
     # A digest is a hash, so the queries spread over the partitions.
     return int.from_bytes(digest, "little") % partitions
-
-
-def writer_of(progress: bytes) -> str:
-    """Return the name of the writer of a progress record, without the number of the record."""
-    key = decode(progress)
-    return key.writer.partition(".")[0] if isinstance(key, PartitionKey) else ""

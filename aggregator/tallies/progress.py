@@ -10,18 +10,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from aggregator.tallies.clock import Clock, pack_clock, unpack_clock
-from aggregator.tallies.keys import home
+from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 
 _BARE = 1
-_VERSION = 2
-"""Versions of a progress record: without and with the ids of the topics."""
+_WITH_IDS = 2
+_VERSION = 3
+"""Versions of a progress record: with ends by digest, without and with the ids of the topics, and with two clocks."""
+_RECORD = struct.Struct("<Bqqq16s16s")
+"""Version, next offset, clock, closed clock, and the ids of both topics."""
 _HEAD = struct.Struct("<BqqI")
-"""Version, next offset, clock, number of digests."""
+"""Version, next offset, clock, number of digests of an older record."""
 _TOPIC_IDS = struct.Struct("<16s16sI")
 """The ids of both topics, and a number of names of 8 bytes that older releases appended. Workers skip these names."""
 _CLOSED = struct.Struct("<8sq")
-"""A digest and its `closed_through`."""
+"""A digest and the end of its newest closed pane."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,26 @@ class Progress:
     clock: Clock = None
     """The clock at `next_offset`."""
     closed: Mapping[bytes, int] = field(default_factory=dict)
-    """The end of the newest closed pane by digest. It moves only after the snapshots of the panes are acknowledged."""
+    """The end of the newest closed pane by digest, from records of older releases."""
     topic_ids: TopicIds = TopicIds()
+    closed_clock: Clock = None
+    """The greatest clock whose closed panes have acknowledged snapshots.
 
-    def covers(self, digest: bytes, pane: int) -> bool:
+    It is a clock of its own: a checkpoint of closed panes alone moves it, and leaves `next_offset` and its clock.
+    """
+
+    def closed_through(self, versions: Versions) -> int | None:
+        """Return the end of the newest pane that is closed for good, or None if no pane is."""
+        # A rise of the formats version leaves ends of older releases, until a closed clock passes them.
+        older_end = self.closed.get(versions.query.digest)
+        if self.closed_clock is None:
+            return older_end
+        end = versions.closed_through(self.closed_clock)
+        return end if older_end is None else max(end, older_end)
+
+    def covers(self, versions: Versions, pane: int) -> bool:
         """Whether the pane is closed for good, so that a later read or recovery of it is ignored."""
-        end = self.closed.get(digest)
+        end = self.closed_through(versions)
         return end is not None and pane < end
 
 
@@ -67,7 +84,15 @@ def combine(records: Iterable[Progress]) -> Progress:
     for progress in records:
         for digest, end in progress.closed.items():
             closed[digest] = max(end, closed.get(digest, end))
-    return Progress(newest_record.next_offset, newest_record.clock, closed, newest_record.topic_ids)
+
+    clocks = [progress.closed_clock for progress in records if progress.closed_clock is not None]
+    return Progress(
+        next_offset=newest_record.next_offset,
+        clock=newest_record.clock,
+        closed=closed,
+        topic_ids=newest_record.topic_ids,
+        closed_clock=max(clocks, default=None),
+    )
 
 
 def resume(progress: Progress, open_tallies: Iterable[tuple[int, Clock]]) -> tuple[int, Clock]:
@@ -80,26 +105,24 @@ def resume(progress: Progress, open_tallies: Iterable[tuple[int, Clock]]) -> tup
     return min(points, key=lambda point: point[0])
 
 
-def watermarks(
-    closed: Mapping[bytes, int], earlier_ends: Mapping[bytes, int], partitions: int
-) -> dict[int, dict[bytes, int]]:
-    """Return the watermarks by snapshot partition, for those partitions in which a watermark has moved."""
-    # A record replaces the one before under its key, so it repeats the watermarks that have not moved.
-    targets = {home(digest, partitions) for digest, end in closed.items() if earlier_ends.get(digest) != end}
-    result: dict[int, dict[bytes, int]] = {target: {} for target in targets}
-    for digest, end in closed.items():
-        target = home(digest, partitions)
-        if target in targets:
-            result[target][digest] = end
-    return result
-
-
 def encode(progress: Progress) -> bytes:
-    """Return the progress record."""
-    # Without ids the record has the form of older releases.
+    """Return the progress record. It has no ends by digest: they follow from the definitions and the closed clock."""
+    topic_ids = progress.topic_ids
+    return _RECORD.pack(
+        _VERSION,
+        progress.next_offset,
+        pack_clock(progress.clock),
+        pack_clock(progress.closed_clock),
+        topic_ids.reports,
+        topic_ids.snapshots,
+    )
+
+
+def encode_ends(progress: Progress) -> bytes:
+    """Return the record of older releases, with an end for each digest and without the closed clock."""
     topic_ids = progress.topic_ids
     is_bare = topic_ids == TopicIds()
-    version = _BARE if is_bare else _VERSION
+    version = _BARE if is_bare else _WITH_IDS
     head = _HEAD.pack(version, progress.next_offset, pack_clock(progress.clock), len(progress.closed))
     if not is_bare:
         head += _TOPIC_IDS.pack(topic_ids.reports, topic_ids.snapshots, 0)
@@ -107,9 +130,30 @@ def encode(progress: Progress) -> bytes:
 
 
 def decode(data: bytes) -> Progress:
-    """Read a progress record, or raise a ReportError."""
-    if len(data) < _HEAD.size or data[0] not in (_BARE, _VERSION):
-        raise ReportError(f"not a progress record ({len(data)} bytes, version {_BARE} or {_VERSION} expected)")
+    """Read a progress record of any release, or raise a ReportError."""
+    if data[:1] == bytes([_VERSION]):
+        return _decode_clocks(data)
+    return decode_ends(data)
+
+
+def _decode_clocks(data: bytes) -> Progress:
+    if len(data) != _RECORD.size:
+        raise ReportError(f"a progress record of version {_VERSION} has {_RECORD.size} bytes, not {len(data)}")
+    _, next_offset, clock, closed_clock, reports, snapshots = _RECORD.unpack(data)
+    if next_offset < 0:
+        raise ReportError(f"a progress record claims offset {next_offset}")
+    return Progress(
+        next_offset=next_offset,
+        clock=unpack_clock(clock),
+        topic_ids=TopicIds(reports.rstrip(b"\0"), snapshots.rstrip(b"\0")),
+        closed_clock=unpack_clock(closed_clock),
+    )
+
+
+def decode_ends(data: bytes) -> Progress:
+    """Read a record of older releases, or raise a ReportError."""
+    if len(data) < _HEAD.size or data[0] not in (_BARE, _WITH_IDS):
+        raise ReportError(f"not a progress record ({len(data)} bytes, version {_BARE} to {_VERSION} expected)")
 
     version, next_offset, clock, count = _HEAD.unpack_from(data)
     topic_ids, start = (TopicIds(), _HEAD.size) if version == _BARE else _read_topic_ids(data)
