@@ -5,7 +5,7 @@ the broker has acknowledged its records and states, so a partition without a lea
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,6 +27,7 @@ from aggregator.publishing.query_tasks import QueryTasks
 from aggregator.publishing.status_writer import StatusWriter
 from aggregator.records.span import shortest_expected_age
 from aggregator.tallies import keys
+from aggregator.tallies.clock_book import ClockBook
 from hubbub import outside
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions
@@ -59,6 +60,10 @@ class PublishingService:
     metrics: Metrics
     ending: Ending
     accuracy: Accuracy
+    book: ClockBook
+    """The clocks of all partitions."""
+    mark_end: Callable[[], Awaitable[int]]
+    """Writes an empty clock record, and returns its offset."""
     _definitions: Definitions = field(default_factory=Definitions)
     """The definitions of the snapshot partitions."""
     _assignment: set[int] = field(default_factory=set)
@@ -82,7 +87,15 @@ class PublishingService:
     """The time since when a query has due finals."""
 
     def __post_init__(self) -> None:
-        self.reader = SnapshotReader(self.kafka, self.partitions, self.metrics, check_states, self._progress)
+        self.reader = SnapshotReader(
+            self.kafka,
+            self.partitions,
+            self.metrics,
+            check_states,
+            book=self.book,
+            mark_end=self.mark_end,
+            on_slice=self._progress,
+        )
         self.deletions = Deletions(self.outbox, self.ending.fail)
         self.publisher = FinalPublisher(self.partitions, self.outbox, self.metrics, self.accuracy, self.deletions)
         self.tasks = QueryTasks(self.ending.fail)
@@ -150,6 +163,7 @@ class PublishingService:
                     continue
 
                 new = await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
+                self._delete_watermarks(new)
                 await self.round(await self._states(new))
                 self.statuses.report(self._loaded_states())
         except Exception as error:  # noqa: BLE001 - a supervisor restarts the worker
@@ -161,6 +175,11 @@ class PublishingService:
             self.deletions.cancel()
             self.estimators.close()
             await self.reader.stop()
+
+    def _delete_watermarks(self, partitions: set[int]) -> None:
+        """Delete the watermarks of older releases that clock records have passed."""
+        for partition in partitions & self.reader.partitions.keys():
+            self.deletions.add(partition, self.reader.partitions[partition].take_obsolete_watermarks())
 
     async def _assign(self) -> None:
         """Continue with the partitions of the newest assignment."""

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -12,20 +12,21 @@ from aggregator.counting import faust_group, faust_patches
 from aggregator.counting.app import CountingApp
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import WriteBudget
+from aggregator.counting.clock_log import ClockLog
 from aggregator.counting.faust_app import Instance
 from aggregator.counting.group import Group
-from aggregator.counting.partition import SourcePartition
 from aggregator.errors import ClassicGroupsRefused, Fenced
 from aggregator.merging.query_state import QueryState
-from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.process.freshness import Freshness, Unpublished
 from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
 from aggregator.process.watchdog import Watchdog
 from aggregator.publishing.accuracy import Accuracy
 from aggregator.publishing.service import PublishingService
+from aggregator.tallies.clock_book import ClockBook
 from aggregator.topics.identity import watch_identity
 from aggregator.topics.upgrade_gate import UpgradeGate
+from aggregator.worker.finished_definitions import finished_definitions
 from aggregator.worker.gauges import WorkerGauges
 from aggregator.worker.lateness import LatenessGauges, LatenessLog
 from aggregator.worker.ticks import CLOCK_DELAY, LOOK, IdlePartitions, TickWriter
@@ -80,8 +81,18 @@ class Worker:
         self._assigned = False
 
         self._accuracy = Accuracy(kafka, partitions, self.metrics)
+        book = ClockBook(partitions)
+        self._clock_log = ClockLog(kafka, outbox, book)
         self._publishing = PublishingService(
-            kafka, partitions, follower, outbox, self.metrics, self._ending, self._accuracy
+            kafka,
+            partitions,
+            follower,
+            outbox,
+            self.metrics,
+            self._ending,
+            self._accuracy,
+            book=book,
+            mark_end=self._clock_log.mark_end,
         )
 
         instance = options.instance and Instance(options.instance, options.leave, self._end_fenced)
@@ -103,7 +114,7 @@ class Worker:
         )
 
         budget = WriteBudget(options.checkpoint_bytes_per_s)
-        self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, budget)
+        self._checkpoints = Checkpoints(self._counting, outbox, self.metrics, self._ending, budget, self._clock_log)
 
         self.metrics.write_age.set_function(lambda: outbox.write_age)
         self.metrics.add_queries(follower.definitions.active.values())
@@ -153,8 +164,9 @@ class Worker:
     def _on_assignment(self, partitions: set[int]) -> None:
         self._assigned = True
         self.metrics.set_partitions(partitions)
+        self._clock_log.assign(self._counting.topic_ids)
         self._publishing.assign(partitions)
-        # The first checkpoint announces the new writers, and repeats watermarks that earlier ones may have lost.
+        # The first checkpoint announces the new writers, and says the clocks that earlier ones may not have said.
         self._checkpoints.request()
 
     async def run(self) -> int:
@@ -277,30 +289,3 @@ class Worker:
                 pause=self._checkpoints.interval,
             )
             await asyncio.sleep(BEAT)
-
-
-def finished_definitions(
-    catalog: Definitions, sources: Collection[SourcePartition], partitions: Iterable[SnapshotPartition]
-) -> dict[bytes, str]:
-    """Return the names, by digest, of retired definitions that this worker does not need any more.
-
-    Their panes are closed on all these partitions, and their windows are final. A definition stays
-    at least as long as all others of the same name.
-    """
-    states: dict[bytes, QueryState] = {}
-    for partition in partitions:
-        states |= partition.queries
-    names = {digest: versions.query.name for digest, versions in catalog.versions.items()}
-
-    ends: dict[bytes, int] = {}
-    for digest, versions in catalog.versions.items():
-        end = versions.last_window_end
-        if end is not None:
-            ends[digest] = end
-
-    def is_over(digest: bytes, end: int) -> bool:
-        state = states.get(digest)
-        return all(source.is_over(digest, end) for source in sources) and (state is None or state.is_published(end))
-
-    waiting = {names[digest] for digest, end in ends.items() if not is_over(digest, end)}
-    return {digest: names[digest] for digest in ends if names[digest] not in waiting}
