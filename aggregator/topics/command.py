@@ -2,15 +2,16 @@
 
 import argparse
 import asyncio
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import GroupCoordinatorNotAvailableError
+from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
 
-from aggregator.topics import fence, formats_return
+from aggregator.topics import fence, formats_return, snapshot_offsets
 from aggregator.topics.broker_topics import SETTLE, alter, create, describe, refuse, repeat
 from aggregator.topics.formats_version import FormatsRise, stop_workers
 from aggregator.topics.layout import (
@@ -34,9 +35,11 @@ from hubbub.command.report import Report, add_format
 from hubbub.kafka.clients import admin as admin_client
 from hubbub.kafka.clients import started
 from hubbub.kafka.errors import KafkaUnreachable
-from hubbub.kafka.settings import QUERIES, REPORTS, WORKER, Kafka
+from hubbub.kafka.settings import CLOCKS, QUERIES, REPORTS, SNAPSHOTS, WORKER, Kafka
 from oracles.frame import MAX_FRAME
 from oracles.query import load
+
+log = logging.getLogger(__name__)
 
 PARTITIONS = 12
 """The partitions of a new prefix."""
@@ -186,6 +189,9 @@ async def ensure(
             possible = [topic.without(refused_settings[topic.name]) for topic in topics]
             refuse(await _remaining_faults(admin, possible))
             results = await describe(admin, [topic.name for topic in topics])
+            # Before the version: a worker of this release may start as soon as it is there.
+            if kafka.topic(SNAPSHOTS) in descriptions and (rise.is_due or kafka.topic(CLOCKS) not in descriptions):
+                await snapshot_offsets.write_offsets(kafka, partitions)
             await rise.finish()
             refuse([refusal.sentence(results[refusal.topic]) for refusal in refusals if refusal.name in GUARANTEES])
 
@@ -204,6 +210,14 @@ async def verify(kafka: Kafka, max_frame: int = MAX_FRAME, sizes: Sizes | None =
 
     refuse(refusals(descriptions, kafka.prefix, max_frame, sizes, embedded=kafka.embedded))
     return descriptions[kafka.topic(REPORTS)].partitions
+
+
+async def check_settings(kafka: Kafka, max_frame: int, sizes: Sizes) -> None:
+    """Check the settings of the topics, which may have changed since the start. Raise a TopicsError if necessary."""
+    try:
+        await verify(kafka, max_frame, sizes)
+    except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
+        log.warning("settings of the topics not checked: %r", error)
 
 
 async def _brokers(admin: AIOKafkaAdminClient, kafka: Kafka) -> int:

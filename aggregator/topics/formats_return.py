@@ -1,7 +1,8 @@
 """The return to the formats version of release 0.2.0, which happens only while no worker runs.
 
-That release expects one count for each mark of numbers. So the states of numbers lose their marks, which begin again as
-lost ones do. The record of the version comes last: after a kill the command begins again.
+That release knows no clocks, so progress and watermarks get their ends by query again (clock_return.py). It expects one
+count for each mark of numbers. So the states of numbers lose their marks, which begin again as lost ones do. The record
+of the version comes after all that: after a kill the command begins again.
 """
 
 import json
@@ -13,7 +14,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from aggregator.tallies.keys import StateKey, Write, decode
 from aggregator.tallies.state_forms import unmarked_records
+from aggregator.topics import clock_return
 from aggregator.topics.broker_topics import describe
+from aggregator.topics.clock_return import ClockReturn
 from aggregator.topics.fence import has_fence
 from hubbub.definitions import formats
 from hubbub.definitions.catalog import Definitions
@@ -40,18 +43,23 @@ async def lower(kafka: Kafka, *, dry: bool) -> list[str]:
     formats.refuse_higher(present)
     topic = kafka.topic(QUERIES)
     if present.version <= TARGET:
+        if not dry:
+            async with Outbox(kafka) as outbox:
+                await clock_return.delete_clocks(kafka, outbox)
         return [f"right {topic}: formats {present}"]
 
     async with started(admin_client(kafka), kafka) as admin:
         reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions)]
         descriptions = await describe(admin, [kafka.topic(SNAPSHOTS)])
-    states = await _states(kafka, descriptions[kafka.topic(SNAPSHOTS)].partitions, _numbers(definitions))
+    partitions = descriptions[kafka.topic(SNAPSHOTS)].partitions
+    states = await _states(kafka, partitions, _numbers(definitions))
     writes = {partition: [*_changes(own_states)] for partition, own_states in states.items()}
     if reasons:
         raise FormatsError("\n".join([*reasons, "Nothing was changed"]))
 
+    clocks = await clock_return.plan(kafka, partitions, definitions.versions)
     if not dry:
-        await _write(kafka, {partition: [*chain(*own_writes)] for partition, own_writes in writes.items()})
+        await _write(kafka, {partition: [*chain(*own_writes)] for partition, own_writes in writes.items()}, clocks)
     verb = "would lower" if dry else "lowered"
     count = sum(map(len, writes.values()))
     text = f"{verb} {topic}: formats from version {present.version} to {TARGET}"
@@ -114,11 +122,13 @@ def _changes(states: dict[bytes, bytes]) -> Iterator[list[Write]]:
                 yield writes
 
 
-async def _write(kafka: Kafka, writes: dict[int, list[Write]]) -> None:
-    """Write the states without marks, and then the version."""
+async def _write(kafka: Kafka, writes: dict[int, list[Write]], clocks: ClockReturn) -> None:
+    """Write what older workers read in place of clocks, the states without marks, and then the version."""
     record = json.dumps({"version": TARGET, "release": release()}, separators=(",", ":")).encode()
     async with Outbox(kafka) as outbox:
+        await clocks.write(outbox)
         for partition, own_writes in writes.items():
             await count_refused(await outbox.write(SNAPSHOTS, partition, own_writes))
         # The acknowledged states come before it: a kill between the two leaves what both releases read.
         await (await outbox.send(QUERIES, formats.KEY, record, partition=0))
+        await clock_return.delete_clocks(kafka, outbox)

@@ -27,12 +27,13 @@ class FormatsRise:
         """Whether the operator wants a higher version."""
         self._stop = stop
         self._hint = hint
-        self._is_due = False
+        self.is_due = False
+        """Whether `finish` appends a version."""
 
     async def prepare(self, admin: Any, *, is_new: bool, dry: bool) -> None:
         """Raise a FormatsError if the version must rise and may not. New topics get the newest version."""
         if is_new:
-            self._is_due = True
+            self.is_due = True
             return
 
         formats = await formats_record.look_up_patiently(self._kafka)
@@ -47,12 +48,12 @@ class FormatsRise:
         if refusal:
             raise FormatsError("\n".join(filter(None, (refusal, self._hint))))
 
-        self._is_due = True
+        self.is_due = True
         self.lines = [_line(formats, self._kafka, dry=dry)]
 
     async def finish(self) -> None:
         """Append the new version if it is due."""
-        if self._is_due:
+        if self.is_due:
             await formats_record.append(self._kafka)
 
     async def _members(self, admin: Any) -> list[str]:

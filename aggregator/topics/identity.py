@@ -8,10 +8,7 @@ from aiokafka.errors import KafkaError
 
 from aggregator.errors import Guarantee
 from aggregator.tallies.progress import TopicIds
-from aggregator.topics.command import verify
 from aggregator.topics.layout import ANEW
-from aggregator.topics.sizes import Sizes
-from hubbub.kafka.errors import KafkaUnreachable
 from hubbub.kafka.offsets import OffsetLookup
 from hubbub.kafka.patches.metadata_request import topic_ids
 from hubbub.kafka.settings import REPORTS, SNAPSHOTS, Kafka
@@ -75,14 +72,6 @@ async def watch_identity(kafka: Kafka, broker: OffsetLookup, partitions: int) ->
             first_ids = first_ids or present_ids
             check_ids(present_ids, first_ids, kafka)
         await asyncio.sleep(PAUSE)
-
-
-async def check_settings(kafka: Kafka, max_frame: int, sizes: Sizes) -> None:
-    """Check the settings of the topics, which may have changed since the start. Raise a TopicsError if necessary."""
-    try:
-        await verify(kafka, max_frame, sizes)
-    except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
-        log.warning("settings of the topics not checked: %r", error)
 
 
 async def check_ends(broker: OffsetLookup, topic: str, resume_offsets: Callable[[], Mapping[int, int]]) -> None:
