@@ -20,7 +20,7 @@ from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey, home
 from aggregator.tallies.progress import Progress
-from aggregator.tallies.progress import encode as encode_progress
+from aggregator.tallies.progress import encode_ends as encode_progress
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from benchmarks.harness import query_of
 from hubbub.definitions.versions import Versions

@@ -19,6 +19,7 @@ from aggregator.counting.partition import SourcePartition
 from aggregator.merging.pane_queue import FileStore
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan.memory import BOARD
+from aggregator.tallies.clock_book import ClockBook
 from aggregator.tallies.keys import home
 from hubbub.definitions import catalog
 from hubbub.definitions.versions import Versions
@@ -57,6 +58,7 @@ class Worker:
         self.snapshots = [SnapshotPartition(at, partitions, self.by_digest, store=spill) for at in range(partitions)]
         for snapshots in self.snapshots:
             snapshots.load()
+        self.book = ClockBook(partitions)
         self.partitions, self.table, self.offset = partitions, {}, 0
         self.answered = dict.fromkeys(self.by_digest, 0)
         """The number of panes with reports, by query."""
@@ -80,16 +82,16 @@ class Worker:
             self.answered[query.digest] = max(self.answered[query.digest], panes)
         for source in self.sources:
             plan = source.plan(whole=True)
-            for phase in plan.phases(source.progress, source.watermarks):
+            for phase in plan.phases(source.progress):
                 self.table.update(phase.changelog)
                 for key, value in phase.snapshots:
                     self.put(home(key.digest, self.partitions), key.encode(), value)
-                for target, ends in phase.watermarks.items():
-                    for digest, end in ends.items():
-                        self.snapshots[target].queries[digest].merger.mark(source.partition, end)
+                if phase.clock is not None:
+                    self.book.note(b"", self.book.record({source.partition: phase.clock}))
             for name, _ in source.settle(plan):
                 self.table.pop(name, None)
         for snapshots in self.snapshots:
+            snapshots.put_clocks(self.book.view)
             for state in snapshots.queries.values():
                 records += self.publish(state)
         return records

@@ -9,8 +9,8 @@ from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import sort_records
 from aggregator.counting.partition import SourcePartition
 from aggregator.merging.snapshot_partition import SnapshotPartition
-from aggregator.tallies.keys import PartitionKey, home
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.clock_book import ClockBook
+from aggregator.tallies.keys import home
 from aggregator.tallies.snapshot import encode_snapshot
 from tests.logs import LIMIT, VERSIONS
 
@@ -21,6 +21,8 @@ class Topics:
     def __init__(self, partitions):
         self.changelog = [{} for _ in range(partitions)]
         self.snapshots = [[] for _ in range(partitions)]
+        self.book = ClockBook(partitions)
+        """All clock records, which stay true for ever."""
 
     def write(self, partition, key, value):
         self.changelog[partition].pop(key, None)
@@ -28,7 +30,11 @@ class Topics:
             self.changelog[partition][key] = value
 
     def publish(self, target, key, value):
+        self.book.note_offset(target, len(self.snapshots[target]))
         self.snapshots[target].append((key, value))
+
+    def say(self, partition, clock):
+        self.book.note(b"", self.book.record({partition: clock}))
 
     def compacted(self, target):
         newest = {}
@@ -65,20 +71,15 @@ class Owner:
     def checkpoint(self, random):
         source, topics = self.source, self.topics
         plan = source.plan(whole=random.random() < 0.7, refresh=random.random() < 0.3)
-        watermark = PartitionKey("watermark", self.partition, source.writer).encode()
-        for phase in plan.phases(source.progress, source.watermarks):
+        for phase in plan.phases(source.progress):
             for write in phase.changelog:
                 yield topics.write(self.partition, *write)
             for key, value in phase.snapshots:
                 yield topics.publish(home(key.digest, self.partitions), key.encode(), value)
             for reject in phase.rejects:
                 self.rejects[reject.offset] = reject.reason
-            for target, ends in phase.watermarks.items():
-                yield topics.publish(target, watermark, encode(Progress(closed=ends)))
-        for writer in source.former_writers:
-            for target in range(self.partitions):
-                yield topics.publish(target, PartitionKey("watermark", self.partition, writer).encode(), None)
-        source.former_writers = []
+            if phase.clock is not None:
+                yield topics.say(self.partition, phase.clock)
         for write in source.settle(plan):
             yield topics.write(self.partition, *write)
 
@@ -86,7 +87,7 @@ class Owner:
 def settle(owner):
     """Let an owner write everything that it has read."""
     random = Random(1)
-    while owner.step(random) or owner.source.behind or owner.source.watermark_due:
+    while owner.step(random) or owner.source.is_due(whole=True, refresh=False):
         pass
 
 
@@ -98,6 +99,7 @@ class Merge:
         self.snapshots = SnapshotPartition(target, partitions, definitions, store=store)
         for key, value in topics.compacted(target):
             self.snapshots.put(key, value)
+        self.snapshots.put_clocks(topics.book.view)
         self.snapshots.load()
         self.at = len(topics.snapshots[target])
 
@@ -109,6 +111,7 @@ class Merge:
             if at < last_positions[key] and random.random() < 0.5:
                 continue  # compaction was here first
             self.snapshots.put(key, value)
+        self.snapshots.put_clocks(self.topics.book.view)
         for state in self.snapshots.queries.values() if not self.snapshots.must_reload else ():
             batch = {}
             state.collect()

@@ -13,6 +13,7 @@ from aggregator.merging.merger import Merger
 from aggregator.merging.pane_parts import ALL
 from aggregator.merging.snapshot_records import decode_state, encode_state
 from aggregator.tallies import progress
+from aggregator.tallies.clock import max_clock
 from aggregator.tallies.group_cells import further_groups
 from aggregator.tallies.id_log import decode_ids, encode_ids
 from aggregator.tallies.progress import Progress, combine, resume
@@ -65,7 +66,7 @@ class Worker:
         self.changed = set()
         self.writes = None
         for (kind, _, *pane), value in mine:
-            if kind == "tally" and not self.settled.covers(*pane):
+            if kind == "tally" and not self.settled.covers(VERSIONS[pane[0]], pane[1]):
                 query = VERSIONS[pane[0]].at(pane[1]).query
                 self.tallies[tuple(pane)] = decode_tally(value, query.oracle.state_size, further_groups(query))
             elif kind == "ids":
@@ -82,7 +83,7 @@ class Worker:
             return
         result = admit(self.gate, run, self.clock)
         for pane, (query, frames) in result.batches.items():
-            if not self.settled.covers(*pane):
+            if not self.settled.covers(VERSIONS[pane[0]], pane[1]):
                 tally = self.tallies.setdefault(pane, Tally.empty(query))
                 tally.add(query.oracle, frames, query.max_ids)
                 self.changed.add(pane)
@@ -98,15 +99,12 @@ class Worker:
 
     def checkpoint(self, random):
         """Return the writes of a checkpoint, which all belong to this moment."""
-        through = VERSIONS.items() if self.clock is not None else ()
-        ends = {digest: versions.closed_through(self.clock) for digest, versions in through}
-        for digest, end in self.settled.closed.items():
-            ends[digest] = max(end, ends.get(digest, end))
-        present_progress = Progress(self.next_offset, self.clock, ends)
-        closing = [pane for pane in self.tallies if present_progress.covers(*pane)]
+        closed_clock = max_clock(self.settled.closed_clock, self.clock)
+        present_progress = Progress(self.next_offset, self.clock, closed_clock=closed_clock)
+        closing = [(digest, pane) for digest, pane in self.tallies if present_progress.covers(VERSIONS[digest], pane)]
         snapshots = [(pane, encode_snapshot(self.tallies[pane].snapshot())) for pane in closing]
         if random.random() < 0.2:  # closed ones only, at once
-            present_progress = Progress(self.settled.next_offset, self.settled.clock, ends)
+            present_progress = Progress(self.settled.next_offset, self.settled.clock, closed_clock=closed_clock)
             dirty = closing
         else:
             dirty = random.sample(sorted(self.changed), len(self.changed))
@@ -140,8 +138,10 @@ class Worker:
             yield self.broker.publish(("closed", *pane, self.gate.partition), value)
         yield self.broker.write(("progress", self.gate.partition, self.name), progress.encode(now))
         self.settled = now
-        for digest, end in now.closed.items():
-            yield self.broker.publish(("watermark", digest, self.gate.partition, self.name), end)
+        if now.closed_clock is not None:
+            for digest, versions in VERSIONS.items():
+                end = versions.closed_through(now.closed_clock)
+                yield self.broker.publish(("watermark", digest, self.gate.partition, self.name), end)
         for pane, _ in snapshots:
             yield self.broker.write(("tally", self.gate.partition, *pane), None)
 

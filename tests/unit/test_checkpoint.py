@@ -1,17 +1,25 @@
 """Checkpoints. Each phase waits for the acknowledgement of the one before, and stops after a rebalance."""
 
 import asyncio
+from itertools import count
 from random import Random
 from types import SimpleNamespace
 
 from aggregator.counting.checkpoint import Checkpoints
 from aggregator.counting.checkpoint_plan import WriteBudget
+from aggregator.counting.clock_log import ClockLog
 from aggregator.process.metrics import Metrics
-from aggregator.tallies import keys
-from tests.logs import VERSIONS, random_log
+from aggregator.tallies.clock_book import ClockBook
+from aggregator.tallies.progress import TopicIds
+from hubbub.kafka.settings import Kafka
+from tests.logs import random_log
 from tests.owners import Owner, Topics, settle
 
-PHASES = ({"ids"}, {"tally", "closed", "reject"}, {"progress", "watermark"})
+PHASES = ({"ids"}, {"tally", "closed", "reject"}, {"clock"}, {"progress"})
+
+
+def kind_of(key):
+    return key.split(b"|")[0].decode()
 
 
 class Broker:
@@ -19,16 +27,23 @@ class Broker:
 
     def __init__(self):
         self.rounds, self.sent, self.waiting, self.deleted = [], [], [], []
+        self.offsets = count(1)
 
     def take(self, kind):
         self.sent.append(kind)
         self.waiting.append(asyncio.get_running_loop().create_future())
         return self.waiting[-1]
 
-    async def write(self, topic, partition, writes):
-        removals = {keys.decode(key).kind for key, value in writes if value is None}
+    async def write(self, topic, partition, writes, on_written=None):
+        removals = {kind_of(key) for key, value in writes if value is None}
         self.deleted += [(len(self.rounds), kind) for kind in removals]
-        return [self.take(keys.decode(key).kind) for key, value in writes if value is not None]
+        acks = [self.take(kind_of(key)) for key, value in writes if value is not None]
+        if on_written is not None and acks:
+            acks[-1].add_done_callback(lambda ack: ack.result().offset < 0 or on_written(ack.result().offset))
+        return acks
+
+    async def send(self, topic, key, value, partition):
+        return self.take(kind_of(key))
 
     async def partitions(self, topic):
         return 1
@@ -39,7 +54,7 @@ class Broker:
     def acknowledge(self):
         self.rounds.append(self.sent)
         for ack in self.waiting:
-            ack.set_result(None)
+            ack.set_result(SimpleNamespace(offset=next(self.offsets)))
         self.sent, self.waiting = [], []
 
 
@@ -48,7 +63,7 @@ class Prompt(Broker):
 
     def take(self, kind):
         ack = super().take(kind)
-        ack.set_result(None)
+        ack.set_result(SimpleNamespace(offset=next(self.offsets)))
         return ack
 
 
@@ -68,8 +83,10 @@ def checkpoints_of(sources, broker, pace):
         current=True, generation=1, topic="reports", sources=sources, events={}, partitions=len(sources)
     )
     counting.write = lambda source, writes: broker.write("", source.partition, writes)
-    counting.follower = SimpleNamespace(definitions=SimpleNamespace(versions=VERSIONS, forgotten={}))
-    return Checkpoints(counting, broker, Metrics(), None, pace)
+    clocks = ClockLog(Kafka("nowhere:1", "p."), broker, ClockBook(len(sources)))
+    clocks.assign(TopicIds())
+    clocks._has_read = True
+    return Checkpoints(counting, broker, Metrics(), None, pace, clocks)
 
 
 async def last_rounds(*, taken_away=None):
@@ -94,15 +111,15 @@ async def last_rounds(*, taken_away=None):
 
 def test_each_phase_waits_for_all_acknowledgements_of_the_one_before():
     rounds, deletions, sources = asyncio.run(last_rounds())
-    assert [set(outgoing) <= phase for outgoing, phase in zip(rounds, PHASES, strict=True)] == [True] * 3
+    assert [set(outgoing) <= phase for outgoing, phase in zip(rounds, PHASES, strict=True)] == [True] * 4
     assert set().union(*rounds) == set().union(*PHASES)
-    assert {kind for _, kind in deletions} >= {"progress", "watermark"}
-    assert {after for after, _ in deletions} == {3}, "what they supersede stands until all is acknowledged"
+    assert {kind for _, kind in deletions} >= {"progress"}
+    assert {after for after, _ in deletions} == {4}, "what they supersede stands until all is acknowledged"
     assert not any(source.behind for source in sources.values())
 
 
 def test_a_checkpoint_writes_nothing_after_it_loses_its_partitions():
-    for round_number in (1, 2):
+    for round_number in (1, 2, 3):
         rounds, deletions, sources = asyncio.run(last_rounds(taken_away=round_number))
         assert len(rounds) == round_number
         assert deletions == []

@@ -1,11 +1,13 @@
 """The clock of a partition. It never moves back, and late, future and closed each begin at one point."""
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.tallies.clock import advance
-from aggregator.tallies.progress import Progress, combine, decode, encode, resume
+from aggregator.tallies.progress import Progress, TopicIds, combine, decode, encode, encode_ends, resume
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
 from producers.gateway.intake.timeliness import untimely
@@ -103,13 +105,23 @@ def test_progress_records_combine_to_the_furthest():
     for order in (records, records[::-1]):
         assert combine(order) == Progress(50, 5_000, {a: 100, b: 70})
     assert combine([]) == Progress()
+    records = [Progress(50, 5_000, closed_clock=5_100), Progress(40, 4_000, {a: 90}, closed_clock=5_200), Progress(3)]
+    for order in permutations(records):
+        assert combine(order) == Progress(50, 5_000, {a: 90}, closed_clock=5_200)
 
 
 def test_only_a_closed_pane_is_covered():
-    progress = Progress(1, 1, {b"a" * 8: 100})
-    assert progress.covers(b"a" * 8, 90)
-    assert not progress.covers(b"a" * 8, 100)
-    assert not progress.covers(b"b" * 8, 0)
+    versions = query()
+    clock = 1_000_000_000
+    end = versions.closed_through(clock)
+    pane = versions.query.pane
+    for progress in (Progress(1, 1, {versions.query.digest: end}), Progress(1, 1, closed_clock=clock)):
+        assert progress.covers(versions, end - pane)
+        assert not progress.covers(versions, end)
+    for progress in (Progress(1, 1), Progress(1, 1, {b"b" * 8: end})):
+        assert not progress.covers(versions, end - pane)
+    both = Progress(1, 1, {versions.query.digest: end + pane}, closed_clock=clock)
+    assert both.covers(versions, end), "an end of an older release counts until a closed clock has passed it"
 
 
 @EXAMPLES
@@ -120,23 +132,27 @@ def test_only_a_closed_pane_is_covered():
 )
 def test_progress_decodes_to_the_same_values(next_offset, clock, ends):
     progress = Progress(next_offset, clock, ends)
-    assert decode(encode(progress)) == progress
+    assert decode(encode_ends(progress)) == progress
+    for closed_clock in (None, 5):
+        progress = Progress(next_offset, clock, topic_ids=TopicIds(b"r" * 16, b"s"), closed_clock=closed_clock)
+        assert decode(encode(progress)) == progress
+        assert len(encode(progress)) == 57
 
 
 @EXAMPLES
 @given(st.binary(max_size=80))
 def test_bytes_that_are_no_progress_are_refused(data):
-    good_frame = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
+    good_frame = encode_ends(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
     assert decode(good_frame).next_offset == 7
     for wrong_value in (data, good_frame + data[:1] + b"x", good_frame[: len(data) % len(good_frame)]):
         try:
             progress = decode(wrong_value)
         except ReportError:
             continue
-        assert encode(progress) == wrong_value, "what is read is what would be written"
+        assert encode_ends(progress) == wrong_value, "what is read is what would be written"
 
 
 def test_repeated_digests_are_refused():
-    good_frame = encode(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
+    good_frame = encode_ends(Progress(7, None, {b"a" * 8: 1, b"b" * 8: 2}))
     with pytest.raises(ReportError, match="out of order"):
         decode(good_frame.replace(b"b" * 8, b"a" * 8))

@@ -14,8 +14,9 @@ from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.alerts.state import check_states
+from aggregator.tallies.clock_book import ClockBook
 from aggregator.tallies.keys import PaneKey, PartitionKey
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.progress import Progress, encode_ends
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.settings import Kafka
@@ -90,7 +91,7 @@ def test_if_the_disk_is_full_pieces_stay_in_memory_and_the_log_has_one_line(monk
 def records(panes):
     value = encode_snapshot(Snapshot(9, 0, 0, 0, np.ones(SHORT.oracle.state_size, np.uint8)))
     yield from ((PaneKey("closed", SHORT.digest, PANE * pane, 0).encode(), value) for pane in range(panes))
-    yield PartitionKey("watermark", 0).encode(), encode(Progress(closed={SHORT.digest: PANE * panes}))
+    yield PartitionKey("watermark", 0).encode(), encode_ends(Progress(closed={SHORT.digest: PANE * panes}))
 
 
 def test_a_snapshot_partition_loads_in_slices():
@@ -110,10 +111,11 @@ class Asked:
         self.begun, self.sought, self.has = [], {}, []
 
     def assign(self, tps):
-        self.has = [tp.partition for tp in tps]
+        self.has = [tp.partition for tp in tps if tp.topic == "p.snapshots"]
 
     def seek(self, tp, offset):
-        self.sought[tp.partition] = offset
+        if tp.topic == "p.snapshots":
+            self.sought[tp.partition] = offset
 
     async def seek_to_beginning(self, *tps):
         self.begun += [tp.partition for tp in tps]
@@ -123,7 +125,7 @@ class Asked:
 
 
 def test_a_remaining_partition_is_read_again_only_after_another_worker_merged_it():
-    reader = SnapshotReader(Kafka("nowhere:1", "p."), 4, Metrics(), check_states)
+    reader = SnapshotReader(Kafka("nowhere:1", "p."), 4, Metrics(), check_states, ClockBook(4), None)
     reader._consumer = note_call = Asked()
 
     async def share(partitions):

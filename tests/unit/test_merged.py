@@ -7,7 +7,7 @@ from aggregator.merging import snapshot_records
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.progress import Progress, encode_ends
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from aggregator.tallies.state_forms import join_state, unmarked_records
 from hubbub.definitions.versions import Versions
@@ -49,7 +49,7 @@ class Topic:
                 one = Snapshot(n, 0, 0, 0, np.full(self.query.oracle.state_size, n, np.int64))
                 self.write(PaneKey("closed", self.query.digest, pane, partition).encode(), encode_snapshot(one))
         for partition in range(PARTITIONS):
-            progress = encode(Progress(closed={self.query.digest: pane + PANE}))
+            progress = encode_ends(Progress(closed={self.query.digest: pane + PANE}))
             self.write(PartitionKey("watermark", partition).encode(), progress)
 
     def finals(self, *, states=True):

@@ -32,7 +32,7 @@ from aggregator.records.row_columns import COLUMNS
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.progress import Progress, encode_ends
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Version, Versions
 from oracles.discover import ask
@@ -294,7 +294,7 @@ def test_a_death_at_any_write_changes_no_byte(batch):
     standing, published, lives = {}, {}, [3, 1, 2, 5, 1, 4, 2, 7] * 4
     for place, (pane, snapshot) in enumerate(snapshots.items()):
         standing[PaneKey("closed", query.digest, pane, 0).encode()] = encode_snapshot(snapshot)
-        mark = encode(Progress(closed={query.digest: pane + PANE}))
+        mark = encode_ends(Progress(closed={query.digest: pane + PANE}))
         standing[PartitionKey("watermark", 0).encode()] = mark
         if place % 3 == 0:
             continue  # several panes wait for the next worker

@@ -8,7 +8,7 @@ from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.finals.estimator_process import answers
 from aggregator.tallies.keys import PaneKey, PartitionKey
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.progress import Progress, encode_ends
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Versions
 from tests import schemas
@@ -39,7 +39,7 @@ def closed_panes():
         key = PaneKey("closed", QUERY.digest, pane, 0).encode()
         records[key] = encode_snapshot(Snapshot(len(numbers), 0, 0, 0, tally))
     progress = Progress(closed={QUERY.digest: PANES})
-    return records | {PartitionKey("watermark", 0, QUERY.name).encode(): encode(progress)}
+    return records | {PartitionKey("watermark", 0, QUERY.name).encode(): encode_ends(progress)}
 
 
 class MortalOutbox(Sent):

@@ -7,13 +7,12 @@ from collections import defaultdict
 from random import Random
 from unittest.mock import MagicMock
 
-import pytest
-
 from aggregator.counting.admission.gate import Gate, Reason, Refusal
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.service import PublishingService
+from aggregator.tallies.clock_book import ClockBook
 from aggregator.tallies.keys import home
-from aggregator.tallies.progress import Progress, encode, watermarks
+from aggregator.tallies.progress import encode
 from aggregator.worker.worker import finished_definitions
 from hubbub.command.exit import Ending
 from hubbub.definitions.catalog import Definitions, TopicRecord, changes
@@ -120,7 +119,7 @@ def lives(hours):
     return world, domains
 
 
-def test_two_days_of_retirements_leave_16_bytes_of_each():
+def test_two_days_of_retirements_leave_nothing_in_any_record():
     hours = 48
     world, domains = lives(hours)
     # Cycles would keep domains alive until the collector comes by itself.
@@ -133,8 +132,8 @@ def test_two_days_of_retirements_leave_16_bytes_of_each():
     assert sum(len(owner.source.tallies) for owner in world.owners) == 0
     assert sum(domain() is not None for domain in domains) <= 3, "nobody holds the domains of the others"
     for owner in world.owners:
-        last_offset = owner.source.acknowledged
-        assert len(encode(last_offset)) - len(encode(Progress())) <= 16 * hours
+        assert len(encode(owner.source.acknowledged)) == 57
+        assert not owner.source.acknowledged.closed
     kinds = [[key.partition(b"|")[0] for key, _ in world.topics.compacted(target)] for target in range(PARTITIONS)]
     assert sum(kind.count(b"closed") for kind in kinds) <= 2 * PARTITIONS, "only of the newest"
     ends = {(name, window.kind) for name, window, _ in world.finals}
@@ -251,17 +250,6 @@ def test_first_definitions_that_are_forgotten_are_not_followed_by_others():
     assert world.follower.definitions.versions[page(3, "third").digest].first > START
 
 
-@pytest.mark.parametrize("count", [1, 5, 40])
-def test_a_closing_writes_only_watermarks_that_moved(count):
-    """Otherwise each closing would write all partitions times all queries, also watermarks that did not move."""
-    ends = {number.to_bytes(8, "little"): 100 for number in range(count)}
-    assert sum(map(len, watermarks(ends, {}, 8).values())) == count
-    assert watermarks(ends, ends, 8) == {}
-    later_ends = {**ends, (0).to_bytes(8, "little"): 110}
-    expected = {digest: later_ends[digest] for digest in later_ends if digest[0] % 8 == 0}
-    assert watermarks(later_ends, ends, 8) == {0: expected}
-
-
 def test_definitions_without_any_are_nothing():
     assert finished_definitions(Definitions(), [], []) == {}
 
@@ -306,7 +294,15 @@ def test_the_publisher_deletes_the_snapshots_of_a_retired_definition_and_forgets
 
     async def run():
         merging = PublishingService(
-            Kafka("nowhere:1", "p."), PARTITIONS, world.follower, outbox, Metrics(), Ending(), UNTRUE
+            Kafka("nowhere:1", "p."),
+            PARTITIONS,
+            world.follower,
+            outbox,
+            Metrics(),
+            Ending(),
+            UNTRUE,
+            ClockBook(PARTITIONS),
+            None,
         )
         partitions = {
             p: Merge(world.topics, p, PARTITIONS, world.follower.definitions.versions).snapshots for p in (0, 1)

@@ -15,7 +15,7 @@ from aggregator.publishing.alerts.state import Reference, Silence, State, check_
 from aggregator.tallies import keys
 from aggregator.tallies.id_log import IdEntry, encode_ids
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.progress import Progress, encode, encode_ends
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
 from hubbub.definitions.versions import Versions
@@ -39,7 +39,7 @@ def closed(pane, n, partition=0):
 
 
 def mark(end, partition=0):
-    return PartitionKey("watermark", partition, "w").encode(), encode(Progress(closed={QUERY.digest: end}))
+    return PartitionKey("watermark", partition, "w").encode(), encode_ends(Progress(closed={QUERY.digest: end}))
 
 
 def state(window, end, alerts=(), total=None):
@@ -204,7 +204,9 @@ def test_unknown_keys_are_skipped():
     assert partition.take_unreadable_count() == 2 * len(odd)
     assert not partition.queries[QUERY.digest].stored_panes
     assert not finals(load([*((name, value) for name in odd), mark(100)]))
-    assert load([(b"watermark|0|w", encode(Progress(closed={QUERY.digest: 1 << 60})))]).take_unreadable_count() == 1
+    assert (
+        load([(b"watermark|0|w", encode_ends(Progress(closed={QUERY.digest: 1 << 60})))]).take_unreadable_count() == 1
+    )
 
 
 def test_records_of_unknown_queries_need_no_memory_and_are_read_after_the_definition(monkeypatch):

@@ -15,7 +15,7 @@ from aggregator.records.keys import key
 from aggregator.records.span import Span
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey, PartitionKey, StateKey
-from aggregator.tallies.progress import Progress, TopicIds, decode, encode
+from aggregator.tallies.progress import Progress, TopicIds, decode, encode_ends
 from aggregator.tallies.snapshot import INCOMPLETE, Snapshot, decode_snapshot, encode_snapshot
 from hubbub.definitions import catalog
 from hubbub.definitions.catalog import TopicRecord
@@ -119,7 +119,7 @@ def test_every_record_of_the_topics_is_readable(topics):
 
 
 def test_progress_that_names_corrections_is_read_without_them():
-    plain = encode(Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15)))
+    plain = encode_ends(Progress(5, 6, {b"digest!!": 7}, TopicIds(b"r" * 16, b"s" * 15)))
     moment = len(plain) - 16  # where the names begin, before one digest and its end
     assert plain[moment - 4 : moment] == bytes(4)
     with_corrections = plain[: moment - 4] + (2).to_bytes(4, "little") + b"12345678abcdefgh" + plain[moment:]
@@ -165,7 +165,7 @@ def test_states_without_marks_begin_them_again_at_the_newest_end():
     for pane, n in ((80, 6), (90, 3), (100, 4), (110, 11), (120, 12)):
         snapshot = Snapshot(n, 0, 0, 0, np.full(query.oracle.state_size, n))
         partition.put(PaneKey("closed", query.digest, pane, 0).encode(), encode_snapshot(snapshot))
-        closed = encode(Progress(closed={query.digest: pane + 10}))
+        closed = encode_ends(Progress(closed={query.digest: pane + 10}))
         partition.put(PartitionKey("watermark", 0, "w").encode(), closed)
         for final in state.finals():
             kind, start, end = final.span

@@ -18,8 +18,9 @@ from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.provisional import ProvisionalRecords
 from aggregator.publishing.service import PublishingService
 from aggregator.tallies import keys
+from aggregator.tallies.clock_book import ClockBook
 from aggregator.tallies.keys import BlockKey, PaneKey, PartitionKey, StateKey
-from aggregator.tallies.progress import Progress, encode
+from aggregator.tallies.progress import Progress, encode_ends
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.follower import Follower
 from hubbub.definitions.versions import Version, Versions
@@ -72,7 +73,10 @@ def snapshots(query, panes):
     for pane in panes:
         cells = np.ones(query.oracle.state_size, np.int64)
         yield PaneKey("closed", query.digest, pane, 0).encode(), encode_snapshot(Snapshot(9, 0, 0, 0, cells))
-    yield PartitionKey("watermark", 0, query.name).encode(), encode(Progress(closed={query.digest: max(panes) + 1}))
+    yield (
+        PartitionKey("watermark", 0, query.name).encode(),
+        encode_ends(Progress(closed={query.digest: max(panes) + 1})),
+    )
 
 
 def partition_of(*records):
@@ -112,7 +116,9 @@ class Reading:
 
 def service_of(partition, outbox, coming=(), ending=None):
     target = Kafka("nowhere:1", "p.")
-    merging = PublishingService(target, 1, Follower(target), outbox, Metrics(), ending or MagicMock(), UNTRUE)
+    merging = PublishingService(
+        target, 1, Follower(target), outbox, Metrics(), ending or MagicMock(), UNTRUE, ClockBook(1), None
+    )
     merging.reader = Reading(partition, coming)
     return merging
 

@@ -22,8 +22,10 @@ from aggregator.merging.snapshot_records import encode_state
 from aggregator.merging.windows import Position
 from aggregator.publishing.alerts.state import Reference, Silence, State, dump
 from aggregator.records.findings import Sighting
+from aggregator.tallies import clock_record
+from aggregator.tallies.clock_record import ClockRecord, Numbered
 from aggregator.tallies.id_log import IdEntry, encode_ids
-from aggregator.tallies.progress import Progress, TopicIds
+from aggregator.tallies.progress import Progress, TopicIds, encode_ends
 from aggregator.tallies.progress import encode as encode_progress
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
@@ -185,8 +187,19 @@ def progress():
     closed_through = {HOMEPAGE.digest: START, PROFILE.digest: START + 50}
     topic_ids = TopicIds(b"r" * 16, b"s" * 16)
     return [
-        encode_progress(Progress(9, START * 1000, closed_through)),
-        encode_progress(Progress(9, None, closed_through, topic_ids)),
+        encode_ends(Progress(9, START * 1000, closed_through)),
+        encode_ends(Progress(9, None, closed_through, topic_ids)),
+        encode_progress(Progress(9, START * 1000, topic_ids=topic_ids, closed_clock=START * 1000 + 500)),
+    ]
+
+
+@cache
+def clock_records():
+    topic_ids = TopicIds(b"r" * 16, b"s" * 16)
+    clocks = Numbered.of({0: START * 1000, 3: START * 1000 + 70})
+    return [
+        clock_record.encode(ClockRecord(4, topic_ids, clocks, Numbered.of({0: 5, 1: 1 << 40, 2: 7}))),
+        clock_record.encode(ClockRecord(4, topic_ids)),
     ]
 
 

@@ -32,7 +32,7 @@ from aggregator.records import status as query_status
 from aggregator.records.flat_rows import column_lists
 from aggregator.sink import file_names
 from aggregator.sink.sink_state import Gap, SinkState
-from aggregator.tallies import id_log, keys, progress, snapshot, tally
+from aggregator.tallies import clock_record, id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
 from hubbub.command import options
 from hubbub.definitions import catalog, formats
@@ -272,7 +272,14 @@ READERS = (
     ),
     Reader("aggregator.counting.partition:SourcePartition.take", corpus.reports, _bytes(_source), memory=8 * MIB),
     Reader("hubbub.kafka.patches.bounded_batches:inflate", corpus.submissions, _bytes(_inflated), memory=130 * MIB),
-    Reader("aggregator.tallies.progress:decode", corpus.progress, _bytes(progress.decode), (ReportError,)),
+    Reader(
+        "aggregator.tallies.progress:decode",
+        corpus.progress,
+        _bytes(progress.decode),
+        (ReportError,),
+        through=("aggregator.tallies.progress:decode_ends",),
+    ),
+    Reader("aggregator.tallies.clock_record:decode", corpus.clock_records, _bytes(clock_record.decode), (ReportError,)),
     Reader(
         "aggregator.tallies.snapshot:decode_snapshot",
         corpus.snapshots,
