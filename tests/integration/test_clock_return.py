@@ -23,7 +23,7 @@ class Killed(Exception):
 class MortalOutbox(Outbox):
     """An outbox whose process dies at one of its writes."""
 
-    left = 0
+    writes_to_come = 0
 
     async def write(self, *arguments, **more):
         self.count()
@@ -35,9 +35,9 @@ class MortalOutbox(Outbox):
 
     @classmethod
     def count(cls):
-        if cls.left == 0:
+        if cls.writes_to_come == 0:
             raise Killed
-        cls.left -= 1
+        cls.writes_to_come -= 1
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def progress_by_partition(place):
         if isinstance(key, PartitionKey):
             records.setdefault(key.partition, []).append(progress.decode(value))
             versions.append(value[0])
-    return {partition: progress.combine(found) for partition, found in records.items()}, versions
+    return {partition: progress.combine(group) for partition, group in records.items()}, versions
 
 
 def ends(place):
@@ -92,22 +92,22 @@ def test_a_return_that_is_killed_at_each_step_and_a_second_rise_lose_nothing(pla
     assert worker.stop() == 0
     assert not watermarks(place)
     assert set(progress_by_partition(place)[1]) == {3}
-    before = ends(place)
+    ends_before = ends(place)
     monkeypatch.setattr(formats_return, "Outbox", MortalOutbox)
     steps = 0
     while True:
-        MortalOutbox.left = steps
+        MortalOutbox.writes_to_come = steps
         steps += 1
         try:
             assert run(place, "--lower-formats") == 0
             break
         except Killed:
-            assert ends(place) == before
+            assert ends(place) == ends_before
             assert set(progress_by_partition(place)[1]) <= {1, 2, 3}
     assert steps > 5
-    MortalOutbox.left = -1
+    MortalOutbox.writes_to_come = -1
     assert asyncio.run(formats_record.look_up(place.kafka)) == Formats(2, release())
-    assert ends(place) == before
+    assert ends(place) == ends_before
     assert set(progress_by_partition(place)[1]) <= {1, 2}
     assert {keys.decode(name).partition for name in watermarks(place)} == {0, 1}
     assert not live(place, "clocks", 1)

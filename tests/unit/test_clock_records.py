@@ -166,38 +166,40 @@ def test_whatever_is_deleted_a_new_reader_knows_as_much_as_one_that_read_all(see
     log = LogInMemory()
     log.records.append((RAISE, encode(record_of({}, {0: 3, 1: 4, 2: 5, 3: 6}))))
     clocks = [0] * 4
-    told = ClockBook(4)
-    told.topic_ids = IDS
+    whole = ClockBook(4)
+    whole.topic_ids = IDS
 
     async def run():
-        workers, places, owned = [], [], []
+        workers = []
+        places = []
+        assignments = []
         for _ in range(2):
             workers.append(ClockLog(Kafka("nowhere:1", "p."), log, ClockBook(4)))
             workers[-1].assign(IDS)
             places.append(0)
-            owned.append([0, 1])
+            assignments.append([0, 1])
         for _ in range(80):
             number = random.randrange(2)
             worker = workers[number]
             if random.random() < 0.15:
                 worker.assign(IDS)
-                owned[number] = random.sample(range(4), random.randint(1, 3))
+                assignments[number] = random.sample(range(4), random.randint(1, 3))
             if worker.is_new or random.random() < 0.6:  # before its first record a writer has read all
                 for record in log.records[places[number] :]:
                     worker.book.put(*record)
                 places[number] = len(log.records)
-            for partition in owned[number]:
+            for partition in assignments[number]:
                 clocks[partition] += random.randint(0, 2)
                 worker.book.note_offset(random.randrange(4), random.randint(5, 90))
-            await worker.say({partition: clocks[partition] for partition in owned[number]})
+            await worker.say({partition: clocks[partition] for partition in assignments[number]})
         for record in log.records:
-            told.put(*record)
+            whole.put(*record)
 
     asyncio.run(run())
     fresh = ClockBook(4)
     fresh.topic_ids = IDS
     for key, record in log.live().items():
         fresh.note(key, record)
-    assert fresh.view.clocks.tolist() == told.view.clocks.tolist()
-    assert fresh.view.offsets.tolist() == told.view.offsets.tolist()
+    assert fresh.view.clocks.tolist() == whole.view.clocks.tolist()
+    assert fresh.view.offsets.tolist() == whole.view.offsets.tolist()
     assert len(log.live()) <= 6
