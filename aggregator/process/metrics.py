@@ -16,7 +16,7 @@ FREQUENT = ("late", "malformed")
 """The reasons whose series exist from the start. The others appear with their first count."""
 UNKNOWN = ("too_large", "malformed", "unknown_query")
 """The reasons to refuse reports of an unknown query."""
-UNREAD = ("snapshots", "truth")
+UNREAD = ("snapshots", "clocks", "truth")
 """The topics whose unreadable records a worker skips."""
 KINDS = get_args(AlertKind)
 LATE_FINALS = (60.0, 300.0, 1800.0, 3600.0)

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from aggregator.topics.broker_topics import alter, describe
 from hubbub.kafka.clients import started
-from hubbub.kafka.settings import CHANGELOG, SNAPSHOTS
+from hubbub.kafka.settings import CHANGELOG, CLOCKS, SNAPSHOTS
 from oracles.frame import encode, encode_json, partition_of
 from oracles.query import load, strings
 from tests import forks, strangers
@@ -371,7 +371,7 @@ def campaign(
 async def clean_always(kafka):
     """Let the brokers compact the topics all the time."""
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
-        names = [kafka.topic(name) for name in (CHANGELOG, SNAPSHOTS)]
+        names = [kafka.topic(name) for name in (CHANGELOG, SNAPSHOTS, CLOCKS)]
         changes = {name: {"segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"} for name in names}
         await alter(admin, await describe(admin, names), changes)
 

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from hubbub.kafka.clients import started  # noqa: E402
-from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, REJECTS, REPORTS, SNAPSHOTS, TRUTH  # noqa: E402
+from hubbub.kafka.settings import ALERTS, CHANGELOG, CLOCKS, ESTIMATES, REJECTS, REPORTS, SNAPSHOTS, TRUTH  # noqa: E402
 from oracles.frame import TICK, encode  # noqa: E402
 from tests.brokers import Cluster  # noqa: E402
 from tests.integration.workers import HUBBUB, Place, environment, until  # noqa: E402
@@ -53,7 +53,7 @@ STEP = 240
 """Simulated seconds of one batch of frames."""
 BEHIND = 2 * STEP * PARTITIONS
 """The most records that the worker may have to read before the next batch."""
-TOPICS = (REPORTS, REJECTS, SNAPSHOTS, CHANGELOG, ESTIMATES, ALERTS, TRUTH)
+TOPICS = (REPORTS, REJECTS, SNAPSHOTS, CLOCKS, CHANGELOG, ESTIMATES, ALERTS, TRUTH)
 FAST_SETTINGS = {
     REPORTS: {"message.timestamp.type": "CreateTime", "retention.bytes": str(8 << 20), "segment.bytes": str(1 << 20)},
     ESTIMATES: {"cleanup.policy": "delete", "retention.bytes": str(32 << 20), "segment.bytes": str(4 << 20)},
@@ -69,7 +69,7 @@ async def hurry(kafka):
     async with started(AIOKafkaAdminClient(**client_arguments(kafka)), kafka) as admin:
         for name in TOPICS:
             settings = {**FAST_SETTINGS.get(name, {}), **FUTURE}
-            if name in (SNAPSHOTS, CHANGELOG):
+            if name in (SNAPSHOTS, CLOCKS, CHANGELOG):
                 settings |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.1"}
                 settings |= {"delete.retention.ms": "10000", "segment.ms": "10000", "min.compaction.lag.ms": "10000"}
             await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, kafka.topic(name), settings)])

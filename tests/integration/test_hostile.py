@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
+from hubbub.kafka.settings import ALERTS, CHANGELOG, CLOCKS, ESTIMATES, QUERIES, SNAPSHOTS, TRUTH
 from tests.integration.workers import Place, until
 from tests.queries import make_text
 from tests.strangers import append, batch, bomb, record
@@ -35,7 +35,7 @@ def test_bombs_in_every_topic_stop_no_worker_and_change_no_final(kafka, tmp_path
         where = asyncio.run(append(place.kafka, "reports", 0, data, 2))
         place.send((0, place.frame("page", [1] * 8)))
         asyncio.run(append(place.kafka, "reports", 0, cut_batch, 2))
-        for topic in (QUERIES, SNAPSHOTS, CHANGELOG, ESTIMATES, ALERTS, TRUTH):
+        for topic in (QUERIES, SNAPSHOTS, CLOCKS, CHANGELOG, ESTIMATES, ALERTS, TRUTH):
             asyncio.run(append(place.kafka, topic, 0, data, 2))
         place.send((0, place.frame("page", [2] * 7)))
         assert place.verdict().exact

@@ -81,7 +81,7 @@ def test_it_creates_all_topics_and_a_second_run_changes_nothing(broker, capsys, 
     assert output.err == ""
     existing = existing_topics(target)
     # The second partition of `queries` is the fence, which an embedded broker does not need.
-    numbers = {**dict.fromkeys(ALL, 3), "queries": 1 if target.embedded else 2}
+    numbers = {**dict.fromkeys(ALL, 3), "clocks": 1, "queries": 1 if target.embedded else 2}
     assert {name: topic.partitions for name, topic in existing.items()} == numbers
     assert {topic.replication for topic in existing.values()} == {1}
 
