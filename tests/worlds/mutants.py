@@ -6,55 +6,14 @@
 # ruff: noqa: E501 - lines of code that are replaced stay whole
 
 import argparse
-import importlib
-import inspect
 import sys
-import textwrap
-from contextlib import contextmanager
-from dataclasses import dataclass
 
+from tests.worlds.clock_mutants import CLOCK_MUTANTS
+from tests.worlds.mutant import Mutant
 from tests.worlds.run import results
 
 MOST = 200
 """Worlds within which each mutant must be found."""
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A bug: the function that has it, and the lines that it changes."""
-
-    name: str
-    place: str
-    """The module and the function, as in `package.module:Class.method`."""
-    original: str
-    """Text of the function that is replaced."""
-    changed: str
-    step: int
-    """The step of docs/exactness.md that it breaks."""
-
-    @contextmanager
-    def applied(self):
-        """Run with the bug."""
-        module_name, _, path = self.place.partition(":")
-        module = importlib.import_module(module_name)
-        owner = module
-        *owners, name = path.split(".")
-        for part in owners:
-            owner = getattr(owner, part)
-        function = getattr(owner, name)
-        source = textwrap.dedent(inspect.getsource(function))
-        if self.original not in source:
-            raise ValueError(f"mutant {self.name}: {self.place} has not the lines that it changes")
-
-        namespace = {}
-        code = compile(source.replace(self.original, self.changed), inspect.getsourcefile(function), "exec")
-        exec(code, function.__globals__, namespace)  # noqa: S102 - the text is ours
-        setattr(owner, name, namespace[name])
-        try:
-            yield
-        finally:
-            setattr(owner, name, function)
-
 
 CHECKPOINT = "aggregator.counting.checkpoint:Checkpoints."
 PLAN = "aggregator.counting.checkpoint_plan:CheckpointPlan."
@@ -67,26 +26,38 @@ READER = "aggregator.merging.snapshot_reader:SnapshotReader."
 
 _IDS = "    yield WritePhase(self.ids)\n"
 _TALLIES = "    yield WritePhase(self.tallies, self.snapshots, self.rejects)\n"
-_PROGRESS = "    yield WritePhase([] if self.quiet else [progress(self)], watermarks=watermarks(self))\n"
+_PROGRESS = "    yield WritePhase([] if self.quiet else [progress(self)])\n"
+_CLOCK = "    yield WritePhase([], clock=self.clock)\n"
 _STATES = "    refused = await self._write(state, [*blocks, *other_writes])\n"
 
 MUTANTS = (
-    Mutant("checkpoint that awaits nothing", CHECKPOINT + "_once", "await asyncio.gather(*acks)", "pass", 3),
-    Mutant("progress before tallies", PLAN + "phases", _IDS + _TALLIES + _PROGRESS, _PROGRESS + _IDS + _TALLIES, 3),
-    Mutant("watermark before snapshots", PLAN + "phases", _IDS, _IDS[:-2] + ", watermarks=watermarks(self))\n", 8),
+    Mutant(
+        "checkpoint that awaits nothing",
+        CHECKPOINT + "_finish",
+        "await asyncio.gather(*await self._send(phases, urgent=urgent))\n    # An acknowledgement after a retry has no offset, and a clock record must name one.\n    snapshots = self._unplaced_snapshots()",
+        "await self._send(phases, urgent=urgent)\n    snapshots = {}",
+        3,
+    ),
+    Mutant(
+        "progress before tallies",
+        PLAN + "phases",
+        _IDS + _TALLIES + _CLOCK + _PROGRESS,
+        _PROGRESS + _IDS + _TALLIES + _CLOCK,
+        3,
+    ),
     Mutant("tally before its ids", PLAN + "phases", _IDS + _TALLIES, _TALLIES + _IDS, 4),
     Mutant(
         "writes of an old generation go on",
-        CHECKPOINT + "_once",
-        "if generation != counting.generation or not counting.current:\n            return",
-        "if False:\n            return",
+        CHECKPOINT + "_is_current",
+        "return generation == self.counting.generation and self.counting.current",
+        "return True",
         10,
     ),
     Mutant(
         "deletion before acknowledgement",
         CHECKPOINT + "_once",
-        "await asyncio.gather(*acks)",
-        "[self._deletions.setdefault(s, []).extend((n, None) for n, _ in p.tallies) for s, p in plans]\n        await asyncio.gather(*acks)",
+        "for phases in zip(",
+        "[self._deletions.setdefault(s, []).extend((n, None) for n, _ in p.tallies) for s, p in plans]\n    for phases in zip(",
         9,
     ),
     Mutant(
@@ -206,7 +177,11 @@ MUTANTS = (
         7,
     ),
     Mutant(
-        "one partition is enough to close", "aggregator.merging.watermarks:Watermarks.put", "min(ends)", "max(ends)", 8
+        "one partition is enough to close",
+        "aggregator.merging.closed_panes:ClosedPanes.mark",
+        "versions.closed_through(self._view.least)",
+        "versions.closed_through(int(self._view.clocks.max()))",
+        8,
     ),
     Mutant(
         "a record skipped at a recovery",
@@ -215,6 +190,7 @@ MUTANTS = (
         "source.topic_ids = topic_ids\n        source.next_offset += 1",
         2,
     ),
+    *CLOCK_MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
