@@ -16,6 +16,7 @@ from aggregator.tallies.clock_record import RAISE, ClockRecord, Numbered, clock_
 from aggregator.tallies.progress import TopicIds
 from hubbub.kafka.settings import Kafka
 from oracles.errors import ReportError
+from tests.worlds.mutants import BY_NAME
 
 EXAMPLES = settings(derandomize=True, deadline=None, max_examples=100)
 IDS = TopicIds(b"r" * 16, b"s" * 15)
@@ -203,3 +204,17 @@ def test_whatever_is_deleted_a_new_reader_knows_as_much_as_one_that_read_all(see
     assert fresh.view.clocks.tolist() == whole.view.clocks.tolist()
     assert fresh.view.offsets.tolist() == whole.view.offsets.tolist()
     assert len(log.live()) <= 6
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "clock record deleted at an equal clock",
+        "clock record deleted whatever its clocks and offsets",
+        "one key of clock records for each writer",
+    ],
+)
+def test_a_planted_bug_of_the_deletion_loses_a_clock(name):
+    with BY_NAME[name].applied(), pytest.raises(AssertionError):
+        for seed in range(20):
+            test_whatever_is_deleted_a_new_reader_knows_as_much_as_one_that_read_all(seed)

@@ -7,7 +7,7 @@ from aggregator.publishing.finals.final import ResultSequence
 from aggregator.records.keys import provisional_key
 from aggregator.tallies import keys
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
-from hubbub.kafka.settings import ALERTS, CHANGELOG, ESTIMATES, QUERIES, REJECTS, REPORTS, SNAPSHOTS
+from hubbub.kafka.settings import ALERTS, CHANGELOG, CLOCKS, ESTIMATES, QUERIES, REJECTS, REPORTS
 from oracles.frame import MAX_FRAME
 from tests.fold import closed_windows, finals
 
@@ -138,9 +138,9 @@ def _growth(world, _):
             text = f"{number} tallies of {versions.query.name} on partition {partition}"
             yield Violation("growth", world.steps, text)
 
-    watermarks = [record for record in _live(world, SNAPSHOTS) if record.key.startswith(b"watermark")]
-    if len(watermarks) > 2 * partitions * partitions:
-        yield Violation("growth", world.steps, f"{len(watermarks)} watermarks for {partitions} partitions")
+    clocks = _live(world, CLOCKS)
+    if len(clocks) > 2 * partitions:
+        yield Violation("growth", world.steps, f"{len(clocks)} clock records for {partitions} partitions")
 
 
 def _liveness(world, _):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from aiokafka import TopicPartition
 
-from hubbub.kafka.settings import CHANGELOG, REPORTS, SNAPSHOTS
+from hubbub.kafka.settings import CHANGELOG, CLOCKS, REPORTS, SNAPSHOTS
 
 FIRST = 4.0
 """Seconds until the first fault."""
@@ -31,7 +31,7 @@ LONGEST_FREEZE = 11.0
 def kind_of(tp, key, value):
     """Return the kind of a write, for aimed faults."""
     topic = tp.topic.removeprefix("w.")
-    name = (key or b"").split(b"|")[0].decode("latin-1") if topic in (CHANGELOG, SNAPSHOTS) else ""
+    name = (key or b"").split(b"|")[0].decode("latin-1") if topic in (CHANGELOG, SNAPSHOTS, CLOCKS) else ""
     return f"{topic} {name} {'deletion' if value is None else 'write'}"
 
 
@@ -42,7 +42,8 @@ AIMS = [
     f"{CHANGELOG} progress deletion",
     f"{CHANGELOG} tally deletion",
     f"{SNAPSHOTS} closed write",
-    f"{SNAPSHOTS} watermark write",
+    f"{CLOCKS} clock write",
+    f"{CLOCKS} clock deletion",
     f"{SNAPSHOTS} merged write",
     f"{SNAPSHOTS} state write",
     f"{SNAPSHOTS} closed deletion",
@@ -199,26 +200,24 @@ class Faults:
 
     def _partition(self, *topics):
         world = self._world
-        tp = TopicPartition(
-            world.kafka.topic(world.random.choice(topics)), world.random.randrange(world.mix.partitions)
-        )
-        return world.log.at(tp)
+        name = world.kafka.topic(world.random.choice(topics))
+        return world.log.at(TopicPartition(name, world.random.randrange(len(world.log.partitions[name]))))
 
     def _no_leader(self, _):
-        part = self._partition(CHANGELOG, SNAPSHOTS, REPORTS, "estimates")
+        part = self._partition(CHANGELOG, SNAPSHOTS, CLOCKS, REPORTS, "estimates")
         part.blocked_until = self._world.now + self._world.random.choice((0.5, 2.0, 5.0))
 
     def _new_leader(self, _):
         world = self._world
-        part = self._partition(CHANGELOG, SNAPSHOTS, REPORTS)
+        part = self._partition(CHANGELOG, SNAPSHOTS, CLOCKS, REPORTS)
         part.hidden_from = max(part.beginning, part.end - world.random.randrange(1, 20))
         part.hidden_until = world.now + world.random.choice((0.2, 1.0))
         part.clock_skew_ms = world.random.choice((0, 0, -400, 300))
 
     def _compaction(self, _):
         world = self._world
-        for topic in (CHANGELOG, SNAPSHOTS):
-            for number in range(world.mix.partitions):
+        for topic in (CHANGELOG, SNAPSHOTS, CLOCKS):
+            for number in range(len(world.log.partitions[world.kafka.topic(topic)])):
                 if world.random.random() < 0.7:
                     world.log.compact(world.kafka.topic(topic), number)
 

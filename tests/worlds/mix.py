@@ -17,6 +17,8 @@ class Mix:
     faults: int = 25
     lost_acks: float = 0.02
     offset_gaps: float = 0.02
+    partial_fetches: float = 0.2
+    """The share of fetches in which a partition is left out."""
     lost_fetches: float = 0.004
     estimator_deaths: float = 0.002
     lag_scale: float = 0.1

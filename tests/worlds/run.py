@@ -12,7 +12,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import count, islice
 from multiprocessing import get_context
+from unittest.mock import patch
 
+from hubbub.command import exit as command_exit
 from tests.worlds.checks import Violation, check
 from tests.worlds.loop import WorldLoop
 from tests.worlds.mix import MIXES
@@ -46,7 +48,8 @@ def run_world(seed, mix="1", *, mutant=None, story=False):
     hook = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:
-        with warnings.catch_warnings():
+        # What destructors of the world report must not end this process.
+        with warnings.catch_warnings(), patch.object(command_exit, "_exit_after", lambda *_: None):
             # A killed process leaves coroutines behind that never began.
             warnings.simplefilter("ignore", RuntimeWarning)
             result = _run(seed, mix, mutant=mutant, story=story)

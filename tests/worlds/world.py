@@ -111,6 +111,9 @@ class World:
             return True
         return False
 
+    def omits_partition(self):
+        return self.chance("partial fetch", self.mix.partial_fetches)
+
     def offset_gap(self):
         return self.chance("offset gap", self.mix.offset_gaps)
 
