@@ -15,9 +15,10 @@ sys.path.insert(0, str(ROOT))
 from aggregator.publishing.finals.final import window_result  # noqa: E402
 from aggregator.publishing.window import CountedWindow  # noqa: E402
 from aggregator.records.span import Span  # noqa: E402 - the path comes first
-from aggregator.tallies import progress  # noqa: E402
+from aggregator.tallies import clock_record, progress  # noqa: E402
+from aggregator.tallies.clock_record import ClockRecord, Numbered  # noqa: E402
 from aggregator.tallies.id_log import IdEntry, encode_ids  # noqa: E402
-from aggregator.tallies.keys import PaneKey, PartitionKey  # noqa: E402
+from aggregator.tallies.keys import PaneKey, PartitionKey, home  # noqa: E402
 from aggregator.tallies.progress import Progress  # noqa: E402
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot  # noqa: E402
 from aggregator.tallies.tally import Tally, encode_tally  # noqa: E402
@@ -41,7 +42,11 @@ SNAPSHOT = (
     "4 version; flags; type of the counts, 8 number of counts, 8 reports, 8 implausible reports, 8 duplicate reports, "
     "3 counts of the values, 64 marks of poisoning"
 )
-PROGRESS = "1 version, 8 next offset, 8 clock, 4 number of queries, 8 digest, 8 closed through"
+PROGRESS = "1 version, 8 next offset, 8 clock, 8 closed clock, 16 id of reports, 16 id of snapshots"
+CLOCK = (
+    "1 version, 1 zero, 2 partitions of the reports, 16 id of reports, 16 id of snapshots, 2 number of clocks, "
+    "2 number of offsets, 2 partition, 8 clock, 2 partition of snapshots, 8 offset behind its newest snapshot"
+)
 _BLOCK = re.compile(r"(<!-- (\w+) -->\n```text\n).*?(```)", re.DOTALL)
 
 
@@ -57,7 +62,13 @@ def blocks(text: str) -> dict[str, str]:
 
     tally = Tally(query.oracle.zeros(), n=1, next_offset=OFFSET + 1, clock=LOGGED)
     query.oracle.add(tally.counts, report)
-    state = Progress(OFFSET + 1, LOGGED, {query.digest: PANE})
+    state = Progress(OFFSET + 1, LOGGED, closed_clock=LOGGED)
+    closed_clock = 1000 * (PANE + 10 + query.lateness) + 1
+    clock = ClockRecord(
+        partitions=PARTITIONS,
+        clocks=Numbered.of({partition: closed_clock}),
+        offsets=Numbered.of({home(query.digest, PARTITIONS): 1}),
+    )
     snapshot = encode_snapshot(tally.snapshot())
     total = Snapshot(9_000, 0, 0, 0, tally.counts + np.append(OTHERS, np.zeros(len(tally.counts) - 3, np.int64)))
     window = CountedWindow(query, Span(query.windows[0], PANE, PANE + 10), total)
@@ -80,8 +91,7 @@ def blocks(text: str) -> dict[str, str]:
         "progress": f"key  {PartitionKey('progress', partition, 'WRITER.1').encode().decode()}\n"
         + dump(progress.encode(state), PROGRESS),
         "snapshot": f"key  {pane('closed')}\n" + dump(snapshot, SNAPSHOT),
-        "watermark": f"key  {PartitionKey('watermark', partition, 'WRITER').encode().decode()}\n"
-        + dump(progress.encode(Progress(closed={query.digest: PANE + 10})), PROGRESS),
+        "clock": "key  clock|WRITER.1\n" + dump(clock_record.encode(clock), CLOCK),
         "total": f"n        {total.n:,}\nsupport  {', '.join(f'{count:,}' for count in total.counts[:3])}\n",
         "record": f"key       {key.decode()}\n" + "".join(f"{name:9} {text}\n" for name, text in shown.items()),
     }
