@@ -4,8 +4,9 @@ import ctypes
 
 from tests.core.compiler import library
 
-KINDS = ("grr", "sue", "oue", "ss", "blh", "olh", "full", "short", "hr", "haar")
-ROWS = 8
+KINDS = ("grr", "sue", "oue", "ss", "blh", "olh", "full", "short", "hr", "haar", "sub")
+FAMILIES = ("full", "short", "line")
+ROWS = 11
 WORDS = 18
 PURPOSES = ("attribute", "rows", "answer")
 
@@ -56,6 +57,7 @@ class Table(ctypes.Structure):
 class Oracle(ctypes.Structure):
     _fields_ = [
         ("kind", ctypes.c_int),
+        ("family", ctypes.c_int),
         ("size", ctypes.c_uint64),
         ("rows", ctypes.c_uint),
         ("bits", ctypes.c_uint),
@@ -84,13 +86,18 @@ def exponential(epsilon):
     return result
 
 
-def oracle_of(name, epsilon, size, thresholds, points=None):
-    """Return the oracle to which thresholds belong, as `hubbub_open` finds it."""
+def oracle_of(name, epsilon, size, thresholds, points=None, maps=None):
+    """Return the oracle to which thresholds belong, as `hubbub_open` finds it. `maps` has the settings of sub."""
     oracle = Oracle()
     e = exponential(epsilon)
     assert library().hb_oracle_begin(ctypes.byref(oracle), KINDS.index(name), ctypes.c_uint64(size))
+    if maps:
+        oracle.family = FAMILIES.index(maps["rows"])
+        oracle.members = maps["subset"]
     for choice in range(ROWS):
         if not library().hb_oracle_choice(ctypes.byref(oracle), choice, bits_of(epsilon), ctypes.byref(e)):
+            continue
+        if maps and library().hb_oracle_buckets(ctypes.byref(oracle)) != maps["buckets"]:
             continue
         if points is None and _threshold(thresholds) == (oracle.threshold, oracle.other):
             return oracle

@@ -23,8 +23,10 @@ def report_from(oracle, value, source):
 
 def test_reports_follow_from_their_bytes():
     count = 0
-    for law in vectors("reports")["oracles"]:
-        oracle = inside.oracle_of(law["oracle"], law["epsilon"], law["size"], law)
+    laws = vectors("reports")
+    for law in [*laws["oracles"], *laws["subsets"]]:
+        maps = law if law["oracle"] == "sub" else None
+        oracle = inside.oracle_of(law["oracle"], law["epsilon"], law["size"], law, maps=maps)
         assert oracle.width == law["width"]
         for case in law["cases"]:
             source = inside.of_bytes(bytes.fromhex(case["entropy"]))
@@ -72,11 +74,14 @@ def test_streams_of_a_key_have_the_same_bytes():
     assert len(streams) > 4
 
 
-@pytest.mark.parametrize("name", ["keyed", "tables"])
-def test_a_key_draws_the_same_answers(name):
-    for answer in vectors(name)["answers"]:
+@pytest.mark.parametrize(("name", "group"), [("keyed", "answers"), ("keyed", "subsets"), ("tables", "answers")])
+def test_a_key_draws_the_same_answers(name, group):
+    for answer in vectors(name)[group]:
         points = answer.get("t")
-        oracle = inside.oracle_of(answer["oracle"], answer["epsilon"], answer["size"], answer["thresholds"], points)
+        maps = answer.get("maps")
+        about = maps or answer
+        thresholds = answer["thresholds"]
+        oracle = inside.oracle_of(about["oracle"], about["epsilon"], about["size"], thresholds, points, maps)
 
         def stream(purpose, answer_class=0, answer=answer):
             fields = {"attribute": 0, "mode": 0, "number": answer.get("round", 0), "answer_class": answer_class}

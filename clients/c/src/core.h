@@ -110,15 +110,17 @@ HB_INSIDE int hb_table_fits(const hb_table *table, const hb_integer *e);
 HB_INSIDE uint64_t hb_table_bound(const hb_table *table, uint64_t epsilon);
 HB_INSIDE void hb_table_draw(const hb_table *table, hb_source *source, uint8_t bucket_of[HB_BUCKETS]);
 
-/* oracle.c, hashing.c, unary.c: how a position becomes a report */
-enum hb_kind { HB_GRR, HB_SUE, HB_OUE, HB_SS, HB_BLH, HB_OLH, HB_FULL, HB_SHORT, HB_HR, HB_HAAR, HB_KINDS };
-#define HB_ROW_COUNT 8
+/* oracle.c, hashing.c, ranks.c, unary.c: how a position becomes a report */
+enum hb_kind { HB_GRR, HB_SUE, HB_OUE, HB_SS, HB_BLH, HB_OLH, HB_FULL, HB_SHORT, HB_HR, HB_HAAR, HB_SUB, HB_KINDS };
+enum hb_family { HB_ROWS_FULL, HB_ROWS_SHORT, HB_ROWS_LINE, HB_ROWS_FREE }; /* how rows are drawn */
+#define HB_ROW_COUNT 11
 
 typedef struct {
   enum hb_kind kind;
+  enum hb_family family;
   uint64_t size;             /* d */
   unsigned rows, bits;       /* l and k */
-  uint64_t members;          /* m */
+  uint64_t members;          /* m, of ss and sub */
   uint64_t threshold, other; /* T, or T_p and T_q */
   int has_table;
   hb_table table;
@@ -135,9 +137,11 @@ HB_INSIDE uint64_t hb_class_of(const hb_oracle *oracle, uint64_t position, const
 HB_INSIDE void hb_report(const hb_oracle *oracle, uint64_t class, const uint64_t rows[HB_ROW_COUNT], hb_source *source,
                          uint8_t *report, uint8_t *work);
 HB_INSIDE int hb_is_hashing(const hb_oracle *oracle);
-HB_INSIDE void hb_hashing_widths(hb_oracle *oracle);
+HB_INSIDE int hb_hashing_widths(hb_oracle *oracle);
 HB_INSIDE uint64_t hb_bucket_of(const hb_oracle *oracle, uint64_t position, const uint64_t rows[HB_ROW_COUNT]);
 HB_INSIDE void hb_pack(const hb_oracle *oracle, uint64_t bucket, const uint64_t rows[HB_ROW_COUNT], uint8_t *report);
+HB_INSIDE uint64_t hb_choose(uint64_t items, uint64_t members);
+HB_INSIDE uint64_t hb_rank(const hb_oracle *oracle, uint64_t own, int is_inside, hb_source *source);
 HB_INSIDE void hb_unary(const hb_oracle *oracle, uint64_t value, hb_source *source, uint8_t *report);
 HB_INSIDE void hb_subset(const hb_oracle *oracle, uint64_t value, hb_source *source, uint8_t *report, uint8_t *work);
 

@@ -94,7 +94,7 @@ static int add_member(hb_sha256 *hash, hubbub_text item, const char *member, int
 /* Whether the digest is that of all members that give a report its meaning. */
 static int read_digest(hb_query *query) {
   static const char *const members[] = {"attributes", "buckets", "domain", "epsilon", "name",    "oracle",
-                                        "other",      "pairs",   "pane",   "solution", "table"};
+                                        "other",      "pairs",   "pane",   "rows",    "solution", "subset", "table"};
   static const char hex[] = "0123456789abcdef";
   hubbub_text item = query->item, domain = hb_listed(item, "domain");
   hb_sha256 hash;

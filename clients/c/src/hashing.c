@@ -1,18 +1,36 @@
 /* Local hashing: a report has random rows, and the bucket of the value under these rows, or another bucket. */
 #include "core.h"
 
-/* Return the number of words that are drawn: short expands its rows from two. */
-static unsigned words_of(const hb_oracle *oracle) { return oracle->kind == HB_SHORT ? 2 : oracle->rows; }
+/* Return the number of words that are drawn. The rows of short follow from two, those of line from one. */
+static unsigned words_of(const hb_oracle *oracle) {
+  if (oracle->family == HB_ROWS_LINE) return 1;
+  return oracle->family == HB_ROWS_SHORT ? 2 : oracle->rows;
+}
 
-/* Set the bits of a row and the width of a report. */
-HB_INSIDE void hb_hashing_widths(hb_oracle *oracle) {
+/* Return the bits of the bucket, or of the rank of a subset of buckets. */
+static unsigned head_of(const hb_oracle *oracle) {
+  uint64_t largest = hb_choose((uint64_t)1 << oracle->rows, oracle->members) - 1;
+  unsigned bits = 0;
+
+  while (bits < 64 && largest >> bits > 0) bits++;
+  return bits;
+}
+
+/* Set the bits of a row and the width of a report. Return 0 if there is no such oracle. */
+HB_INSIDE int hb_hashing_widths(hb_oracle *oracle) {
+  static const unsigned least[] = {1, 3, 3, 1};
   uint64_t largest = oracle->size - (oracle->kind != HB_HR);
-  unsigned bits = oracle->kind == HB_FULL ? 2 : oracle->kind == HB_SHORT ? 3 : 1;
+  unsigned bits = oracle->kind == HB_FULL ? 2 : least[oracle->family];
   while (largest >> bits > 0) bits++;
   oracle->bits = bits;
 
-  unsigned total = oracle->rows + words_of(oracle) * bits;
+  unsigned total = head_of(oracle) + words_of(oracle) * bits;
   oracle->width = total <= 32 ? 4 : 8 * ((total + 63) / 64);
+  if (oracle->kind == HB_SUB) oracle->width = (total + 7) / 8;
+  if (oracle->family == HB_ROWS_FREE) return oracle->kind != HB_SUB;
+  if (oracle->family == HB_ROWS_LINE && oracle->rows + 1 != bits) return 0;
+  /* The table of polynomials ends at 30. */
+  return oracle->rows <= bits && total <= 64 && (oracle->family == HB_ROWS_FULL || bits <= 30);
 }
 
 static unsigned parity(uint64_t word) {
@@ -45,10 +63,16 @@ HB_INSIDE void hb_rows_of(const hb_oracle *oracle, hb_source *source, uint64_t r
     return;
   }
 
+  uint64_t bound = (uint64_t)1 << oracle->bits;
+  if (oracle->family == HB_ROWS_LINE) {
+    rows[0] = 1 + hb_below(source, bound - 1);
+    return;
+  }
+
   int is_drawn = 0;
   while (!is_drawn) {
-    for (unsigned i = 0; i < words; i++) rows[i] = hb_below(source, (uint64_t)1 << oracle->bits);
-    is_drawn = oracle->kind != HB_FULL || are_independent(rows, words);
+    for (unsigned i = 0; i < words; i++) rows[i] = hb_below(source, bound);
+    is_drawn = oracle->family != HB_ROWS_FULL || are_independent(rows, words);
   }
 }
 
@@ -61,12 +85,12 @@ static uint64_t times_x(uint64_t word, unsigned bits) {
   return (word << 1 ^ (top << bits)) ^ (top ? polynomials[bits - 3] : 0);
 }
 
-/* Return the bucket under the rows of short: bit i of row j is bit j of a x^i xor b x^(2 i). */
-static uint64_t short_bucket(const hb_oracle *oracle, uint64_t code, const uint64_t rows[HB_ROW_COUNT]) {
-  uint64_t a = rows[0], b = rows[1], bucket = 0;
+/* Return the low bits of a v xor b v^2 in the field of 2^k elements. */
+static uint64_t field_bucket(const hb_oracle *oracle, uint64_t code, const uint64_t rows[HB_ROW_COUNT]) {
+  uint64_t a = rows[0], b = words_of(oracle) == 2 ? rows[1] : 0, bucket = 0;
 
   for (unsigned i = 0; i < oracle->bits; i++) {
-    /* Bit j of the sum belongs to row j, and counts if bit i of the value is set. */
+    /* The square is linear in the bits of v: its part of bit i is x^(2 i). */
     bucket ^= (code >> i & 1) * (a ^ b);
     a = times_x(a, oracle->bits);
     b = times_x(times_x(b, oracle->bits), oracle->bits);
@@ -76,7 +100,7 @@ static uint64_t short_bucket(const hb_oracle *oracle, uint64_t code, const uint6
 
 HB_INSIDE uint64_t hb_bucket_of(const hb_oracle *oracle, uint64_t position, const uint64_t rows[HB_ROW_COUNT]) {
   uint64_t code = position + (oracle->kind == HB_HR), bucket = 0;
-  if (oracle->kind == HB_SHORT) return short_bucket(oracle, code, rows);
+  if (words_of(oracle) < oracle->rows) return field_bucket(oracle, code, rows);
 
   for (unsigned j = 0; j < oracle->rows; j++) bucket |= (uint64_t)parity(rows[j] & code) << j;
   return bucket;
@@ -89,8 +113,10 @@ static void put_bits(uint8_t *report, unsigned from, uint64_t value, unsigned co
 
 /* Write the bucket, then the words. */
 HB_INSIDE void hb_pack(const hb_oracle *oracle, uint64_t bucket, const uint64_t rows[HB_ROW_COUNT], uint8_t *report) {
-  put_bits(report, 0, bucket, oracle->rows);
+  unsigned head = head_of(oracle);
+
+  put_bits(report, 0, bucket, head);
   for (unsigned i = 0; i < words_of(oracle); i++) {
-    put_bits(report, oracle->rows + i * oracle->bits, rows[i], oracle->bits);
+    put_bits(report, head + i * oracle->bits, rows[i], oracle->bits);
   }
 }

@@ -15,7 +15,9 @@ HB_INSIDE unsigned hb_oracle_buckets(const hb_oracle *oracle) {
 HB_INSIDE int hb_oracle_begin(hb_oracle *oracle, enum hb_kind kind, uint64_t size) {
   memset(oracle, 0, sizeof *oracle);
   oracle->kind = kind;
+  oracle->family = kind == HB_FULL ? HB_ROWS_FULL : kind == HB_SHORT ? HB_ROWS_SHORT : HB_ROWS_FREE;
   oracle->size = size;
+  oracle->members = 1;
   if (size < 2 || size > (uint64_t)1 << 32) return 0;
 
   int is_unary = kind == HB_SUE || kind == HB_OUE || kind == HB_SS;
@@ -61,24 +63,23 @@ static int choose_subset(hb_oracle *oracle, unsigned choice, const hb_integer *e
 }
 
 static int choose_hashing(hb_oracle *oracle, unsigned rows, const hb_integer *e) {
-  oracle->rows = rows;
-  hb_hashing_widths(oracle);
-  if (oracle->kind == HB_FULL && (rows < 2 || rows > oracle->bits || oracle->width > 8)) return 0;
-  if (oracle->kind == HB_SHORT && (rows < 3 || rows > oracle->bits || oracle->bits > 30)) return 0;
-
   uint64_t buckets = (uint64_t)1 << rows;
-  oracle->threshold = hb_largest(buckets - 1, 1, e);
+  oracle->rows = rows;
+  if (oracle->members >= buckets || !hb_hashing_widths(oracle)) return 0;
+  if (oracle->kind == HB_FULL && rows < 2) return 0;
+  if (oracle->kind == HB_SHORT && rows < 3) return 0;
+
+  oracle->threshold = hb_largest(buckets - oracle->members, oracle->members, e);
   oracle->classes = buckets < oracle->size ? buckets : oracle->size;
   return 1;
 }
 
 /* Set the integers of a choice, from 0 on, or return 0 if the oracle has no such choice. */
 HB_INSIDE int hb_oracle_choice(hb_oracle *oracle, unsigned choice, uint64_t epsilon, const hb_integer *e) {
-  int has_rows = oracle->kind == HB_OLH || oracle->kind == HB_FULL || oracle->kind == HB_SHORT;
-  unsigned most = has_rows ? HB_ROW_COUNT : oracle->kind == HB_SS ? 2 : 1;
+  static const unsigned choices[HB_KINDS] = {1, 1, 1, 2, 1, 8, 8, 8, 1, 1, HB_ROW_COUNT};
 
   oracle->has_table = 0;
-  if (choice >= most) return 0;
+  if (choice >= choices[oracle->kind]) return 0;
   if (oracle->kind == HB_GRR) return choose_grr(oracle, e);
   if (hb_is_hashing(oracle)) return choose_hashing(oracle, choice + 1, e);
 
@@ -117,8 +118,10 @@ HB_INSIDE void hb_report(const hb_oracle *oracle, uint64_t class, const uint64_t
     uint8_t bucket_of[HB_BUCKETS];
     hb_table_draw(&oracle->table, source, bucket_of);
     class = bucket_of[class];
-  } else if (!hb_event(source, oracle->threshold)) {
-    class = hb_other(source, class, buckets);
+  } else {
+    int is_own = hb_event(source, oracle->threshold);
+    if (oracle->kind == HB_SUB) class = hb_rank(oracle, class, is_own, source);
+    else if (!is_own) class = hb_other(source, class, buckets);
   }
   if (hb_is_hashing(oracle)) hb_pack(oracle, class, rows, report);
   else hb_store(report, class, (unsigned)oracle->width);

@@ -46,7 +46,7 @@ static int accept_table(const context *part, hb_oracle *oracle, hubbub_text poin
   hubbub_text thresholds = own(part, "thresholds");
   hb_table table = {hb_oracle_buckets(oracle), 0, 0, 0};
   uint64_t count;
-  if (table.buckets < 2 || table.buckets > HB_BUCKETS || !hb_whole(points, HB_BUCKETS, &count)) return 0;
+  if (oracle->kind == HB_SUB || table.buckets < 2 || table.buckets > HB_BUCKETS || !hb_whole(points, HB_BUCKETS, &count)) return 0;
 
   table.points = (unsigned)count;
   if (!read_integer(hb_listed(thresholds, "hi"), &table.hi)) return 0;
@@ -59,19 +59,32 @@ static int accept_table(const context *part, hb_oracle *oracle, hubbub_text poin
 static int accept(const context *part, hb_oracle *oracle) {
   hubbub_text thresholds = own(part, "thresholds"), points = own(part, "table"), buckets = own(part, "buckets");
   uint64_t count;
-  if (buckets.size > 0 && (!hb_whole(buckets, 256, &count) || count != (uint64_t)1 << oracle->rows)) return 0;
+  if (buckets.size > 0 && (!hb_whole(buckets, 2048, &count) || count != (uint64_t)1 << oracle->rows)) return 0;
 
   if (points.size > 0) return accept_table(part, oracle, points);
   if (oracle->kind != HB_SUE && oracle->kind != HB_OUE) return lists(thresholds, "T", oracle->threshold);
   return lists(thresholds, "T_p", oracle->threshold) && lists(thresholds, "T_q", oracle->other);
 }
 
+/* Read the settings of sub: how many buckets a report names, and the family of its maps. */
+static int read_maps(const context *part, hb_oracle *oracle) {
+  static const char *const families[] = {"full", "short", "line"};
+  hubbub_text rows = own(part, "rows");
+  unsigned family = 0;
+  while (family < HB_ROWS_FREE && !hb_json_is(rows, hb_text(families[family]))) family++;
+
+  oracle->family = (enum hb_family)family;
+  return family < HB_ROWS_FREE && hb_whole(own(part, "subset"), 64, &oracle->members) && oracle->members > 0;
+}
+
 static int read_oracle(const context *part, hb_oracle *oracle, uint64_t size) {
-  static const char *const names[HB_KINDS] = {"grr", "sue", "oue", "ss", "blh", "olh", "full", "short", "hr", "haar"};
+  static const char *const names[HB_KINDS] = {"grr",  "sue",   "oue", "ss",   "blh", "olh",
+                                              "full", "short", "hr",  "haar", "sub"};
   hubbub_text name = own(part, "oracle");
   unsigned kind = 0;
   while (kind < HB_KINDS && !hb_json_is(name, hb_text(names[kind]))) kind++;
   if (kind == HB_KINDS || !hb_oracle_begin(oracle, (enum hb_kind)kind, size)) return 0;
+  if (kind == HB_SUB && !read_maps(part, oracle)) return 0;
 
   /* The number of rows or of ones is the one to which the listed integers belong. */
   for (unsigned choice = 0; choice < HB_ROW_COUNT; choice++) {
