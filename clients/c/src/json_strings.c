@@ -1,7 +1,7 @@
 /* Strings of JSON with their escapes, point by point. */
 #include "text.h"
 
-static int hex_digit(char byte) {
+HB_INSIDE int hb_hex_digit(char byte) {
   if (byte >= '0' && byte <= '9') return byte - '0';
   if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
   return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
@@ -13,7 +13,7 @@ static int32_t take_unit(hubbub_text *inside) {
   if (inside->size < 6 || inside->at[0] != '\\' || inside->at[1] != 'u') return HB_MALFORMED;
 
   for (unsigned i = 2; i < 6; i++) {
-    int digit = hex_digit(inside->at[i]);
+    int digit = hb_hex_digit(inside->at[i]);
     if (digit < 0) return HB_MALFORMED;
     unit = unit << 4 | digit;
   }

@@ -42,7 +42,7 @@ typedef struct {
 } drawing;
 
 /* Begin a stream of the answer. */
-static hb_source *begin(drawing *draws, unsigned attribute, enum hb_purpose purpose, int64_t class) {
+static hb_source *begin_stream(drawing *draws, unsigned attribute, enum hb_purpose purpose, int64_t class) {
   draws->stream.attribute = attribute;
   draws->stream.purpose = purpose;
   draws->stream.class = class;
@@ -57,10 +57,10 @@ static void write_part(drawing *draws, unsigned number, const uint64_t *position
   const hb_oracle *oracle = &query->part[is_string ? 0 : number].oracle;
   uint64_t position = is_string ? hb_cell_of(query, positions, number) : positions[number], rows[HB_ROW_COUNT] = {0};
 
-  if (hb_is_hashing(oracle)) hb_rows_of(oracle, begin(draws, number, HB_ROWS, 0), rows);
+  if (hb_is_hashing(oracle)) hb_rows_of(oracle, begin_stream(draws, number, HB_ROWS, 0), rows);
   uint64_t class = hb_class_of(oracle, position, rows);
   /* A table decides all classes together, so its stream must not depend on the class. */
-  hb_source *source = begin(draws, number, HB_ANSWER, oracle->has_table ? -1 : (int64_t)class);
+  hb_source *source = begin_stream(draws, number, HB_ANSWER, oracle->has_table ? -1 : (int64_t)class);
   hb_report(oracle, class, rows, source, report, work);
   hb_wipe(rows, sizeof rows);
 }
@@ -77,7 +77,7 @@ HB_INSIDE void hb_report_of(const hb_query *query, const hb_hmac *mac, int64_t n
   memset(report, 0, (size_t)query->width);
 
   if (query->part[0].kind == HB_TEXTS || query->solution == HB_SMP) {
-    hb_source *source = begin(&draws, 0, HB_ATTRIBUTE, 0);
+    hb_source *source = begin_stream(&draws, 0, HB_ATTRIBUTE, 0);
     int is_string = query->part[0].kind == HB_TEXTS;
     unsigned part = is_string ? hb_string_part(&query->strings, source) : (unsigned)hb_below(source, query->parts);
     hb_store(report, part, 2);

@@ -37,17 +37,12 @@ HB_INSIDE int hb_amount_of(hubbub_text string, hb_integer *amount) {
   return hb_length(amount) <= 2 * HB_UNIT;
 }
 
-static int hex_digit(char byte) {
-  if (byte >= '0' && byte <= '9') return byte - '0';
-  return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
-}
-
-static int read_digest(hubbub_text key, uint8_t digest[8]) {
+static int digest_of(hubbub_text key, uint8_t digest[8]) {
   hubbub_text inside = hb_json_inside(key);
   if (inside.size != 16) return 0;
 
   for (unsigned i = 0; i < 8; i++) {
-    int high = hex_digit(inside.at[2 * i]), low = hex_digit(inside.at[2 * i + 1]);
+    int high = hb_hex_digit(inside.at[2 * i]), low = hb_hex_digit(inside.at[2 * i + 1]);
     if (high < 0 || low < 0) return 0;
     digest[i] = (uint8_t)(high << 4 | low);
   }
@@ -102,7 +97,7 @@ static int restore_round(hubbub_buffer *state, hubbub_text key, hubbub_text valu
   hubbub_text none, start_text, charge;
   uint8_t digest[8];
   uint64_t start;
-  if (!read_digest(key, digest) || hb_json_kind(value) != '[' || hb_json_count(value) != 2) return 0;
+  if (!digest_of(key, digest) || hb_json_kind(value) != '[' || hb_json_count(value) != 2) return 0;
   hb_json_next(&members, &none, &start_text);
   hb_json_next(&members, &none, &charge);
   if (!hb_whole(start_text, MOST_NUMBER, &start)) return 0;
@@ -127,7 +122,7 @@ static int restore_round(hubbub_buffer *state, hubbub_text key, hubbub_text valu
 static int restore_draws(hubbub_buffer *state, hubbub_text key, hubbub_text value) {
   uint8_t digest[8];
   uint64_t draws;
-  if (!read_digest(key, digest) || !hb_whole(value, MOST_NUMBER, &draws)) return 0;
+  if (!digest_of(key, digest) || !hb_whole(value, MOST_NUMBER, &draws)) return 0;
 
   /* A draw that this state has charged may be sent already: a backup can be older than the answer. */
   if (hb_number_of(state, HB_GIVEN, digest, 0) < (int64_t)draws) {

@@ -30,7 +30,7 @@ static int read_end(hubbub_text domain, const char *member, signed_amount *end, 
 static int is_logarithmic(hubbub_text domain) { return hb_json_is(hb_listed(domain, "scale"), hb_text("log")); }
 
 /* Return the order of two amounts. */
-static int order(const signed_amount *left, const signed_amount *right) {
+static int compare_ends(const signed_amount *left, const signed_amount *right) {
   if (left->is_negative != right->is_negative) return left->is_negative ? -1 : 1;
 
   int magnitude = hb_compare(&left->amount, &right->amount);
@@ -46,7 +46,7 @@ HB_INSIDE int hb_read_scale(hubbub_text domain, uint64_t *bins) {
 
   if (!hb_whole(hb_listed(domain, "bins"), MOST_BINS, bins) || *bins < 2 || (*bins & (*bins - 1)) != 0) return 0;
   if (!read_end(domain, "low", &low, &low_bits) || !read_end(domain, "high", &high, &high_bits)) return 0;
-  return order(&low, &high) < 0 && (is_linear || (!low.is_negative && low_bits > 0));
+  return compare_ends(&low, &high) < 0 && (is_linear || (!low.is_negative && low_bits > 0));
 }
 
 /* Whether the float next to an amount is not above a number. Both may be negative. */

@@ -1,7 +1,7 @@
 /* Sums of charges, without rounding. */
 #include "state.h"
 
-static void begin(hb_sum *sum) {
+static void begin_sum(hb_sum *sum) {
   hb_set(&sum->amount, 0);
   sum->used = HB_NEVER;
 }
@@ -30,7 +30,7 @@ HB_INSIDE void hb_noise_sum(const hubbub_buffer *state, const uint8_t digest[8],
   hb_row row = {0};
   hb_charge_row charge;
 
-  begin(sum);
+  begin_sum(sum);
   while (next(state, &row, &charge)) {
     int64_t draw = charge.draw;
     int is_own = mode == HB_STABLE ? row.number == place : draw <= place && place < draw + charge.times;
@@ -43,7 +43,7 @@ HB_INSIDE void hb_round_sum(const hubbub_buffer *state, const uint8_t digest[8],
   hb_row row = {0};
   hb_charge_row charge;
 
-  begin(sum);
+  begin_sum(sum);
   while (next(state, &row, &charge)) {
     if (row.number == start && memcmp(row.id, digest, 8) == 0) add(sum, &charge);
   }
@@ -54,7 +54,7 @@ HB_INSIDE void hb_active_sum(const hubbub_buffer *state, int64_t since, hb_sum *
   hb_row row = {0};
   hb_charge_row charge;
 
-  begin(sum);
+  begin_sum(sum);
   while (next(state, &row, &charge)) {
     if (charge.used > since) add(sum, &charge);
   }

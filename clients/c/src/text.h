@@ -31,6 +31,7 @@ HB_INSIDE hubbub_text hb_json_member(hubbub_text object, hubbub_text name);
 HB_INSIDE unsigned hb_json_count(hubbub_text container);
 
 /* json_strings.c: strings with their escapes */
+HB_INSIDE int hb_hex_digit(char byte);
 HB_INSIDE int32_t hb_json_point(hubbub_text *inside);
 HB_INSIDE hubbub_text hb_json_inside(hubbub_text string);
 HB_INSIDE int hb_json_order(hubbub_text left, hubbub_text right);

@@ -47,6 +47,7 @@ HB_INSIDE int hb_same(hubbub_text left, hubbub_text right) {
 HB_INSIDE hubbub_text hb_text(const char *literal) {
   hubbub_text text = {literal, 0};
 
-  while (literal[text.size]) text.size++;
+  /* The bound keeps compilers from calling strlen, which a small machine may lack. */
+  while (text.size < HUBBUB_NAME && literal[text.size]) text.size++;
   return text;
 }
