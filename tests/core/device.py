@@ -155,8 +155,8 @@ class Device:
     group: str | None = None
     machine: bytes | None = None
     state: bytes = b""
-    kept: bytes = b""
-    moved: bool = False
+    item: bytes = b""
+    has_moved: bool = False
     first: bool = True
     fields: dict = field(default_factory=dict)
 
@@ -167,17 +167,17 @@ class Device:
             max_epsilon=self.max_epsilon,
             per=self.per or 0,
             machine=text_of(self.machine),
-            moved=self.moved,
+            moved=self.has_moved,
             group=text_of(self.group),
             normal=normal_form,
-            kept=text_of(self.kept or None),
+            kept=text_of(self.item or None),
             first=self.first,
             **self.fields,
         )
 
     def bind(self, now=0):
         """Begin the state or check it, and return the code."""
-        state, memory = buffer_of(len(self.state) + 1024 + 5 * len(self.kept), self.state)
+        state, memory = buffer_of(len(self.state) + 1024 + 5 * len(self.item), self.state)
         code = library().hubbub_bind(ctypes.byref(state), ctypes.byref(self.limits(now)))
         if not code:
             self.state = content_of(state)
@@ -219,6 +219,6 @@ class Device:
         item, item_memory = buffer_of(MOST_ITEM)
         code = library().hubbub_keep(ctypes.byref(self.limits(0)), ctypes.byref(state), ctypes.byref(item))
         assert code == 0, CODES[code]
-        self.kept = content_of(item)
+        self.item = content_of(item)
         del memory, item_memory
-        return self.kept
+        return self.item

@@ -24,7 +24,7 @@ def differences(life):
         if step.get("lost"):
             device.state = b""
             if device.bind() != "OK":
-                yield number, "bind", "OK", device.kept
+                yield number, "bind", "OK", device.item
             device.keep()
         query = queries[step.get("definition", 0)]
         result = step_of(device, query, step)
@@ -33,8 +33,8 @@ def differences(life):
         yield from ((number, member, step.get(member), value) for member, value in result["wrong"].items())
         if has_key_store and "item" in step:
             item = step["item"].replace(f'"key":"{life["key"]}",', "")
-            if device.kept.decode() != item:
-                yield number, "item", item, device.kept.decode()
+            if device.item.decode() != item:
+                yield number, "item", item, device.item.decode()
 
 
 def step_of(device, query, step):

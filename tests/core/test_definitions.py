@@ -77,8 +77,8 @@ def test_keys_and_texts_may_be_escaped():
     assert "\\ud83d\\udc1d" in text
     escaped = "".join(f"\\u{ord(letter):04X}" for letter in "epsilon")
     assert opened(text.replace('"epsilon"', f'"{escaped}"'), "screens")[0] == "OK"
-    for broken in ("\\ud83d", "\\udc1d\\ud83d", "\\ud83dx", "\\u12", "\\x", "\x01"):
-        assert opened(text.replace("\\ud83d\\udc1d", broken), "screens")[0] == "NotAllowed", broken
+    for units in ("\\ud83d", "\\udc1d\\ud83d", "\\ud83dx", "\\u12", "\\x", "\x01"):
+        assert opened(text.replace("\\ud83d\\udc1d", units), "screens")[0] == "NotAllowed", units
 
 
 def test_a_key_twice_is_refused_also_if_it_is_escaped():
