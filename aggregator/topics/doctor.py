@@ -22,7 +22,7 @@ from hubbub.definitions import formats_record
 from hubbub.definitions.formats import FIRST_RELEASE, NEWEST, RAISE, Formats, release
 from hubbub.kafka.clients import admin as admin_client
 from hubbub.kafka.clients import started
-from hubbub.kafka.group import members
+from hubbub.kafka.group import member_names
 from hubbub.kafka.settings import QUERIES, REPORTS, SNAPSHOTS, Kafka
 from hubbub.texts import few
 from oracles.query import load
@@ -124,7 +124,7 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
     needs = sizes(load(options.queries).values()) if options.queries else None
     async with started(admin_client(kafka), kafka) as admin:
         descriptions = await describe(admin, [kafka.topic(name) for name in (REPORTS, QUERIES, SNAPSHOTS)])
-        running = [str(member) for member in await members(admin, kafka)] if descriptions else []
+        running = await member_names(admin, kafka) if descriptions else []
 
     reports = descriptions.get(kafka.topic(REPORTS))
     count = reports.partitions if reports else PARTITIONS

@@ -13,7 +13,7 @@ from hubbub.definitions import formats_record
 from hubbub.definitions.formats import FIRST_RELEASE, RAISE, FormatsError
 from hubbub.kafka.clients import admin as admin_client
 from hubbub.kafka.clients import started
-from hubbub.kafka.group import members
+from hubbub.kafka.group import member_names
 from hubbub.kafka.rights import access_refusal
 from hubbub.kafka.settings import QUERIES, Kafka
 
@@ -56,7 +56,7 @@ async def _check(admin: AIOKafkaAdminClient, kafka: Kafka) -> None:
             f"the fence needs formats version {NEEDED}, and the topics have formats {formats}. Stop all workers and "
             f"run `{RAISE}` first. Nothing was changed"
         )
-    older = [str(member) for member in await members(admin, kafka) if member.release < FIRST_RELEASE]
+    older = await member_names(admin, kafka, lambda member: member.release < FIRST_RELEASE)
     if older:
         raise FormatsError(
             f"workers of an older release are in the group ({len(older)}): {', '.join(older)}. Stop them, then set the "

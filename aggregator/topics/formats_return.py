@@ -25,7 +25,7 @@ from hubbub.definitions.formats import Formats, FormatsError, release
 from hubbub.definitions.key_formats import early_keys
 from hubbub.kafka.clients import admin as admin_client
 from hubbub.kafka.clients import started
-from hubbub.kafka.group import members
+from hubbub.kafka.group import member_names
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.outbox import Outbox, count_refused
 from hubbub.kafka.settings import LARGEST, QUERIES, SNAPSHOTS, Kafka
@@ -71,7 +71,7 @@ async def _obstacles(admin: AIOKafkaAdminClient, kafka: Kafka) -> list[str]:
     topic = kafka.topic(QUERIES)
     reasons = []
     # A member would go on writing the forms of this release after the version has fallen.
-    names = [str(member) for member in await members(admin, kafka)]
+    names = await member_names(admin, kafka)
     if names:
         reasons.append(f"stop all workers first ({len(names)} in the group): {', '.join(names)}")
     if await has_fence(admin, topic):

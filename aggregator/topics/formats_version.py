@@ -7,7 +7,7 @@ from typing import Any
 
 from hubbub.definitions import formats_record
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, raise_refusal, refuse_higher, release
-from hubbub.kafka.group import members
+from hubbub.kafka.group import member_names
 from hubbub.kafka.settings import QUERIES, Kafka
 
 STOPPING = 180.0
@@ -41,7 +41,7 @@ class FormatsRise:
         if not formats.is_lower:
             return
 
-        names = await self._members(admin)
+        names = await member_names(admin, self._kafka)
         if names and self._may_rise and self._stop and not dry:
             names = await self._stop_workers(admin, self._stop)
         refusal = raise_refusal(formats, names, may_rise=self._may_rise)
@@ -56,9 +56,6 @@ class FormatsRise:
         if self.is_due:
             await formats_record.append(self._kafka)
 
-    async def _members(self, admin: Any) -> list[str]:
-        return [str(member) for member in await members(admin, self._kafka)]
-
     async def _stop_workers(self, admin: Any, command: list[str]) -> list[str]:
         """Run the command, wait until the group is empty, and return the members that are left."""
         process = await asyncio.create_subprocess_exec(*command)
@@ -68,10 +65,10 @@ class FormatsRise:
 
         looks = int(STOPPING / PAUSE)
         for _ in range(looks):
-            if not await self._members(admin):
+            if not await member_names(admin, self._kafka):
                 return []
             await asyncio.sleep(PAUSE)
-        return await self._members(admin)
+        return await member_names(admin, self._kafka)
 
 
 def _line(formats: Formats, kafka: Kafka, *, dry: bool) -> str:

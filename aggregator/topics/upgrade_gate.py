@@ -16,7 +16,7 @@ from hubbub.definitions.follower import Follower
 from hubbub.definitions.formats import FormatsError, lower_text, older_workers_text, refuse_higher
 from hubbub.kafka.clients import admin, started
 from hubbub.kafka.errors import KafkaUnreachable
-from hubbub.kafka.group import members
+from hubbub.kafka.group import member_names
 from hubbub.kafka.rights import access_refusal
 from hubbub.kafka.settings import Kafka
 
@@ -98,7 +98,7 @@ class UpgradeGate:
         client: Any = admin(self._kafka)
         try:
             async with started(client, self._kafka):
-                return [str(member) for member in await members(client, self._kafka) if not member.knows_formats]
+                return await member_names(client, self._kafka, lambda member: not member.knows_formats)
         except (KafkaError, KafkaUnreachable, TimeoutError, OSError) as error:
             if access_refusal("worker", error):
                 raise

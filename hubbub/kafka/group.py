@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hubbub.kafka.settings import WORKER, Kafka
@@ -55,3 +56,8 @@ async def members(admin: Any, kafka: Kafka) -> list[Member]:
             return sorted(Member(client_id, host.removeprefix("/")) for _, client_id, host, *_ in listed)
     # The last look returns or raises.
     raise AssertionError
+
+
+async def member_names(admin: Any, kafka: Kafka, is_meant: Callable[[Member], bool] = lambda _: True) -> list[str]:
+    """Return the members of the group as messages name them, by default all of them."""
+    return [str(member) for member in await members(admin, kafka) if is_meant(member)]
