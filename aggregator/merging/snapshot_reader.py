@@ -1,16 +1,18 @@
 """The reader of the topic `snapshots`. It fills the snapshot partitions of this worker."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aiokafka import TopicPartition
 
 from aggregator.merging.pane_queue import FileStore
+from aggregator.merging.query_state import QueryState
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.merging.snapshot_records import StateCheck
 from aggregator.process.metrics import Metrics
+from aggregator.tallies import keys
 from aggregator.tallies.clock_book import ClockBook, ClockView
 from hubbub import outside
 from hubbub.definitions.versions import Versions
@@ -78,6 +80,18 @@ class SnapshotReader:
     @property
     def loaded(self) -> bool:
         return all(snapshots.loaded for snapshots in self.partitions.values())
+
+    def loaded_states(self) -> Iterator[QueryState]:
+        """Yield the states of the queries in loaded partitions."""
+        for snapshots in self.partitions.values():
+            if snapshots.loaded:
+                yield from snapshots.queries.values()
+
+    def has(self, state: QueryState) -> bool:
+        """Whether this worker still merges a query from this state."""
+        digest = state.versions.query.digest
+        snapshots = self.partitions.get(keys.home(digest, self.partition_count))
+        return snapshots is not None and snapshots.queries.get(digest) is state
 
     async def assign(self, numbers: Collection[int], definitions: Mapping[bytes, Versions]) -> None:
         """Read the new partitions after a rebalance, and continue with the others.

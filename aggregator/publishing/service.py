@@ -77,7 +77,7 @@ class PublishingService:
     tasks: QueryTasks = field(init=False)
     statuses: StatusWriter = field(init=False)
     old_maps: OldMaps = field(init=False)
-    _large: list[EstimateTask] = field(default_factory=list)
+    _large_tasks: list[EstimateTask] = field(default_factory=list)
     """The newest tasks of large queries. Other queries do not wait for them."""
     _next_look: float = 0.0
     """The time of the next look at all queries."""
@@ -114,9 +114,7 @@ class PublishingService:
     def _count_merged(self) -> None:
         """Have the counters of the active queries that this worker merges."""
         active = self._definitions.active.items()
-        self.metrics.merge_queries(
-            {name for name, query in active if keys.home(query.digest, self.partitions) in self._assignment}
-        )
+        self.metrics.merge_queries({name for name, query in active if self._is_merged(query.digest)})
 
     def assign(self, partitions: set[int]) -> None:
         """Take over these partitions after a recovery. A round that is under way ends at its next answer."""
@@ -130,8 +128,8 @@ class PublishingService:
 
     def oldest_due(self) -> float | None:
         """Return when the oldest final of closed panes was due, in Unix seconds, or None if none is owed."""
-        owed = (state.owed_since() for state in self._loaded_states())
-        return min((since for since in owed if since is not None), default=None)
+        moments = (state.owed_since() for state in self.reader.loaded_states())
+        return min((moment for moment in moments if moment is not None), default=None)
 
     def owed_finals(self) -> int:
         """Return the number of due finals that are not acknowledged."""
@@ -162,10 +160,10 @@ class PublishingService:
                     await asyncio.sleep(POLL_MS / 1000)
                     continue
 
-                new = await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
-                self._delete_watermarks(new)
-                await self.round(await self._states(new))
-                self.statuses.report(self._loaded_states())
+                new_partitions = await self.reader.take(SHORT_POLL_MS if self._due_since else POLL_MS, self._define)
+                self._delete_watermarks(new_partitions)
+                await self.round(await self._states(new_partitions))
+                self.statuses.report(self.reader.loaded_states())
         except Exception as error:  # noqa: BLE001 - a supervisor restarts the worker
             self.ending.fail(error)
         finally:
@@ -189,73 +187,89 @@ class PublishingService:
         self.metrics.clear_finals()
         await self._define()
         self._count_merged()
+
+        # Both remember what this worker published. Another one may have published more since.
         self.provisional.clear()
         self.statuses.clear()
         await self.reader.assign(self._assignment, self._definitions.versions)
-        self._due_since = {state: since for state, since in self._due_since.items() if self._is_current(state)}
-        merged = [
-            versions
-            for digest, versions in self._definitions.versions.items()
-            if keys.home(digest, self.partitions) in self._assignment
-        ]
-        self.old_maps.assign([versions.query.digest for versions in merged if kind_of(versions.query).has_search])
-        self.estimators.start(versions.query for versions in merged if not versions.newest.retired)
+        self._due_since = {state: moment for state, moment in self._due_since.items() if self.reader.has(state)}
 
-    async def _states(self, new: set[int]) -> list[QueryState]:
+        # Maps of retired queries are still moved, but no estimator needs them.
+        merged_versions = [
+            versions for digest, versions in self._definitions.versions.items() if self._is_merged(digest)
+        ]
+        self.old_maps.assign(
+            [versions.query.digest for versions in merged_versions if kind_of(versions.query).has_search]
+        )
+        self.estimators.start(versions.query for versions in merged_versions if not versions.newest.retired)
+
+    def _is_merged(self, digest: bytes) -> bool:
+        """Whether this worker merges a query."""
+        return keys.home(digest, self.partitions) in self._assignment
+
+    async def _states(self, new_partitions: set[int]) -> list[QueryState]:
         """Return the states of the queries to look at, if their partitions are read to their end.
 
         Those are the queries of partitions with new records or due finals, and from time to time all.
         """
         states: list[QueryState] = []
-        for partition in self._partitions_to_look_at(new):
+        for partition in self._partitions_to_look_at(new_partitions):
             snapshots = self.reader.partitions[partition]
             if snapshots.must_reload:
                 self._must_assign = True
             elif snapshots.loaded and await self.reader.has_read_all(partition):
                 states += snapshots.queries.values()
+
+        # A partition that must be read again has other states afterwards.
         return [] if self._must_assign else states
 
-    def _partitions_to_look_at(self, new: set[int]) -> list[int]:
+    def _partitions_to_look_at(self, new_partitions: set[int]) -> list[int]:
         moment = outside.monotonic()
         if moment >= self._next_look:
             self._next_look = moment + LOOK_AT_ALL
             return list(self.reader.partitions)
-        due = {keys.home(state.versions.query.digest, self.partitions) for state in self._due_since}
-        return sorted((new | due) & self.reader.partitions.keys())
 
-    def _loaded_states(self) -> Iterator[QueryState]:
-        for snapshots in self.reader.partitions.values():
-            if snapshots.loaded:
-                yield from snapshots.queries.values()
+        due_partitions = {keys.home(state.versions.query.digest, self.partitions) for state in self._due_since}
+        return sorted((new_partitions | due_partitions) & self.reader.partitions.keys())
 
     async def round(self, states: Sequence[QueryState]) -> None:
         """Publish for one round: due finals first, then provisional records of the queries that owe none."""
-        moment = outside.monotonic()
-        small: list[QueryState] = []
-        large: list[QueryState] = []
+        due_states = self._due_states(states, outside.monotonic())
+        large_states: list[QueryState] = []
+        small_states: list[QueryState] = []
+        for state in due_states:
+            is_large = self.estimators.is_large(state.versions.query)
+            (large_states if is_large else small_states).append(state)
+
+        tasks = self._ask(small_states)
+
+        # A large query may need longer than a round, and its next windows then wait for the answer.
+        if all(task.completion.done() for task in self._large_tasks):
+            self._large_tasks = self._ask(large_states)
+        await self.estimators.finish(tasks, finals_round.SECONDS)
+
+    def _due_states(self, states: Sequence[QueryState], moment: float) -> list[QueryState]:
+        """Return the states that have something to publish, and whose former publication has ended."""
+        due_states = []
         for state in states:
             if state.has_due_finals:
                 self._due_since.setdefault(state, moment)
+            # A query has one task at a time, and the finals that it settles must stay as they are.
             if state in self.tasks:
                 continue
 
             state.collect()
             if state in self._due_since or self.provisional.may_be_due(state, moment):
-                is_large = self.estimators.is_large(state.versions.query)
-                (large if is_large else small).append(state)
-
-        tasks = self._ask(small)
-        if all(task.completion.done() for task in self._large):
-            self._large = self._ask(large)
-        await self._until_answered(tasks)
+                due_states.append(state)
+        return due_states
 
     def _ask(self, states: Sequence[QueryState]) -> list[EstimateTask]:
         """Start to publish what is due of these queries, and return the tasks of the estimator."""
         tasks = []
         for batch in finals_round.choose(state for state in states if state in self._due_since):
             task = self.publisher.final_task(batch)
-            tasks.append(task)
             self.tasks.start(batch.state, self._publish(batch.state, task))
+            tasks.append(task)
 
         moment = outside.monotonic()
         is_prompt = moment - min(self._due_since.values(), default=moment) <= PROMPT
@@ -264,36 +278,27 @@ class PublishingService:
                 # No final is left to make, but the state of the query moves on with the closed panes.
                 self.tasks.start(state, self._publish(state, None))
             elif is_prompt and not state.has_due_finals:
-                windows = self.provisional.due(state, moment)
-                if windows:
-                    task = self.publisher.provisional_task(state, windows)
-                    tasks.append(task)
-                    is_current = partial(self._is_current, state)
-                    self.tasks.start(state, self.publisher.publish_provisional(task, is_current))
+                tasks += self._provisional_tasks(state, moment)
 
         # One message to a process carries all its windows.
         self.estimators.ask(*tasks)
         return tasks
 
-    def _is_current(self, state: QueryState) -> bool:
-        """Whether this worker still merges a query from this state."""
-        digest = state.versions.query.digest
-        snapshots = self.reader.partitions.get(keys.home(digest, self.partitions))
-        return snapshots is not None and snapshots.queries.get(digest) is state
+    def _provisional_tasks(self, state: QueryState, moment: float) -> list[EstimateTask]:
+        """Start to publish the provisional windows of a query, and return the task of the estimator, if any."""
+        windows = self.provisional.due(state, moment)
+        if not windows:
+            return []
 
-    async def _until_answered(self, tasks: Sequence[EstimateTask]) -> None:
-        """Wait for the answers, but not longer than a round. A rebalance ends the round at the next answer."""
-        if not tasks:
-            return
-        completions = [task.completion for task in tasks]
-        _, open_completions = await asyncio.wait(completions, timeout=finals_round.SECONDS)
-        if open_completions:
-            self.estimators.withdraw(large=False)
-            await asyncio.wait(open_completions)
+        task = self.publisher.provisional_task(state, windows)
+        is_current = partial(self.reader.has, state)
+        self.tasks.start(state, self.publisher.publish_provisional(task, is_current))
+        return [task]
 
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
+
         for end in state.settle():
             self.metrics.close_to_record.observe(max(0.0, outside.wall() - state.versions.due(end)))
         if state.has_due_finals:

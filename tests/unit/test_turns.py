@@ -12,6 +12,7 @@ import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 
 from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.merging.snapshot_reader import SnapshotReader
 from aggregator.process.metrics import Metrics
 from aggregator.publishing.finals import round as finals_round
 from aggregator.publishing.finals.estimator_pool import EstimatorPool
@@ -89,6 +90,10 @@ def partition_of(*records):
 
 class Reading:
     """A reader that is always at the end. Between two rounds it puts what comes."""
+
+    partition_count = 1
+    loaded_states = SnapshotReader.loaded_states
+    has = SnapshotReader.has
 
     def __init__(self, partition, coming=()):
         self.partitions, self.loaded, self._coming = {0: partition}, True, list(coming)

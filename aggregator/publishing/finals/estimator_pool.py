@@ -1,6 +1,7 @@
 """The estimator processes of a worker: one for most queries, and one for large queries."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Sequence
 
 from aggregator.publishing.finals.estimator import EstimateTask, Estimator
 from aggregator.publishing.finals.final import is_large
@@ -30,6 +31,17 @@ class EstimatorPool:
         """Send tasks to their processes."""
         for estimator in (self._most, self._large):
             estimator.ask(*(task for task in tasks if self._of(task.query) is estimator))
+
+    async def finish(self, tasks: Sequence[EstimateTask], seconds: float) -> None:
+        """Wait for the answers to tasks, but not longer. Only the windows at work are still answered afterwards."""
+        if not tasks:
+            return
+
+        completions = [task.completion for task in tasks]
+        _, open_completions = await asyncio.wait(completions, timeout=seconds)
+        if open_completions:
+            self.withdraw(large=False)
+            await asyncio.wait(open_completions)
 
     def withdraw(self, *, large: bool = True) -> None:
         """End all open tasks after the window at work, by default also those of large queries."""
