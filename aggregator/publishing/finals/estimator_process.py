@@ -129,6 +129,7 @@ def answer(
         history=history or NameHistory(),
     )
     result = window_result(window, states, BlockInput(question.blocks, store))
+
     decision = result.decision
     return Answer(
         records=result.window.records,
@@ -150,14 +151,17 @@ def answers(
     history: NameHistory | None = None,
 ) -> Iterator[Answer]:
     """Yield the answers to a request. Each final continues from the states of the final of its kind before it."""
-    current = dict(states)
+    newest_states = dict(states)
     store = {window: dict(places) for window, places in (blocks or {}).items()}
     for question in questions:
         window = question.span.window
-        own_answer = answer(query, question, current.get(window, ()), store.setdefault(window, {}), history)
+        own_blocks = store.setdefault(window, {})
+        own_answer = answer(query, question, newest_states.get(window, ()), own_blocks, history)
+
+        # A provisional window may still change, so nothing continues from it.
         if question.through is None:
-            current[window] = own_answer.states
-            store[window].update(own_answer.blocks)
+            newest_states[window] = own_answer.states
+            own_blocks.update(own_answer.blocks)
             history = history and history.with_search(own_answer.search)
         yield own_answer
 
@@ -191,16 +195,19 @@ class Requests:
     def _fill(self) -> None:
         try:
             while True:
-                message = read(self._pipe)
-                if isinstance(message, Withdrawal):
-                    self._withdrawn = message.number
-                elif isinstance(message, list):
-                    for request in message:
-                        self._queue.put(request)
+                self._take(read(self._pipe))
         except EOFError:
             pass
         finally:
+            # Also after a damaged message: a process without this thread would wait for requests for ever.
             self._at_end()
+
+    def _take(self, message: object) -> None:
+        if isinstance(message, Withdrawal):
+            self._withdrawn = message.number
+        elif isinstance(message, list):
+            for request in message:
+                self._queue.put(request)
 
     def next(self) -> Request:
         """Return the next request, and wait for it."""
@@ -234,6 +241,26 @@ class Replies:
         self._flush_time = time.monotonic() + DELAY
 
 
+class RequestReply:
+    """The answers to one request. They go in groups, or one by one if each takes long."""
+
+    def __init__(self, replies: Replies, number: int, *, is_slow: bool) -> None:
+        self._replies = replies
+        self._number = number
+        self._is_slow = is_slow
+        self._group: list[Answer] = []
+
+    def add(self, window_answer: Answer) -> None:
+        self._group.append(window_answer)
+        if self._is_slow or len(self._group) == GROUP:
+            self._replies.put(RequestAnswers(self._number, self._group, is_last=False), at_once=self._is_slow)
+            self._group = []
+
+    def end(self, error: Exception | None, *, at_once: bool) -> None:
+        """Send the last answers, and the error of the window after them."""
+        self._replies.put(RequestAnswers(self._number, self._group, is_last=True, error=error), at_once=at_once)
+
+
 def serve(requests: Requests, replies: Replies) -> None:
     """Answer requests until the pipe to the worker breaks."""
     queries: dict[bytes, Query] = {}
@@ -241,27 +268,32 @@ def serve(requests: Requests, replies: Replies) -> None:
         request = requests.next()
         query = request.query or queries[request.digest]
         queries[request.digest] = query
-        error: Exception | None = None
+
         is_slow = estimate_count(query) > FEW
-        group: list[Answer] = []
+        reply = RequestReply(replies, request.number, is_slow=is_slow)
+        error: Exception | None = None
         try:
             if is_slow:
                 # Answers that wait for company would wait as long as this estimate takes.
                 replies.flush()
-            if not requests.is_withdrawn(request):
-                window_answers = answers(query, request.questions, request.states, request.blocks, request.history)
-                for window_answer in window_answers:
-                    group.append(window_answer)
-                    if is_slow or len(group) == GROUP:
-                        replies.put(RequestAnswers(request.number, group, is_last=False), at_once=is_slow)
-                        group = []
-                    if requests.is_withdrawn(request):
-                        break
+            for window_answer in _answers_until_withdrawal(query, request, requests):
+                reply.add(window_answer)
         except BrokenPipeError:
             return
         except Exception as fault:  # noqa: BLE001 - the worker raises it
             error = fault
-        replies.put(RequestAnswers(request.number, group, is_last=True, error=error), at_once=requests.is_empty)
+        reply.end(error, at_once=requests.is_empty)
+
+
+def _answers_until_withdrawal(query: Query, request: Request, requests: Requests) -> Iterator[Answer]:
+    """Yield the answers to a request, but only that of the window at work if the request is withdrawn meanwhile."""
+    if requests.is_withdrawn(request):
+        return
+
+    for window_answer in answers(query, request.questions, request.states, request.blocks, request.history):
+        yield window_answer
+        if requests.is_withdrawn(request):
+            return
 
 
 def main() -> None:
