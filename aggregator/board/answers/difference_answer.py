@@ -18,6 +18,7 @@ from aggregator.records.differences import DifferenceRow
 from aggregator.records.kinds import kind_of as kind_of_record
 from aggregator.records.look_choice import looks_of
 from aggregator.records.rows import WindowRow
+from aggregator.records.span import Span
 from hubbub.http.schema import Attribute, Count, Digest
 from oracles.errors import ParameterError
 from oracles.estimate.looks import Looks, Name
@@ -69,46 +70,56 @@ class DifferenceAnswer(TableAnswer):
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:
-        names = parameters.values()
+        requested_names = parameters.values()
         # Whoever names values wants all of them. The usual number of rows is for a list of the largest.
-        top = parameters.whole("top", MOST if names else None)
-        family_error = parameters.above("family_error", 0.0)
-        are_groups = parameters.text("with") is not None
-        before, after = (_groups if are_groups else _windows)(store, parameters, name)
+        top = parameters.whole("top", MOST if requested_names else None)
+        requested_error = parameters.above("family_error", 0.0)
 
+        are_groups = parameters.text("with") is not None
+        find_views = _groups if are_groups else _windows
+        before, after = find_views(store, parameters, name)
         definition = after.definition
         lookup.check_kind(definition, VALUES, NUMBERS)
-        family_error = family_error or definition.query.family_error
-        names = kind_of(definition).compare(after, names)
-        looks = _looks(after, parameters, are_groups=are_groups)
-        size = definition.domain.size
-        result = kind_of_record(after.part).differences(
-            before.part, after.part, size, family_error, names, top, apart=are_groups, looks=looks
-        )
-        rows = {row.value for row in result.rows}
-        absent = [name for name in names or [] if name not in rows]
 
-        span = before.record.span
-        later_span = after.record.span
-        shares_panes = max(span.start, later_span.start) < min(span.end, later_span.end)
+        family_error = requested_error or definition.query.family_error
+        names = kind_of(definition).compare(after, requested_names)
+        looks = _looks(after, parameters, are_groups=are_groups)
+        result = kind_of_record(after.part).differences(
+            before.part,
+            after.part,
+            size=definition.domain.size,
+            family_error=family_error,
+            names=names,
+            top=top,
+            apart=are_groups,
+            looks=looks,
+        )
+
+        result_names = {row.value for row in result.rows}
+        absent_names = [name for name in names or [] if name not in result_names]
         return cls(
             query=after.record.query,
             digest=after.record.digest,
             attribute=definition.name,
             before=ComparedWindow.of(before),
             after=ComparedWindow.of(after),
-            overlap=not are_groups and shares_panes,
+            overlap=not are_groups and _overlap(before.record.span, after.record.span),
             family_error=family_error,
             looks=looks.name,
             width=result.width,
             level=result.level,
             common=result.common,
             proofs=result.proofs,
-            missing=absent,
-            missing_reasons=missing_reasons(absent, before.part, after.part),
+            missing=absent_names,
+            missing_reasons=missing_reasons(absent_names, before.part, after.part),
             unit=definition.domain.unit,
             values=result.rows,
         )
+
+
+def _overlap(span: Span, later_span: Span) -> bool:
+    """Whether two windows share panes."""
+    return max(span.start, later_span.start) < min(span.end, later_span.end)
 
 
 def _looks(view: View, parameters: Parameters, *, are_groups: bool) -> Looks:
@@ -126,11 +137,14 @@ def _windows(store: Store, parameters: Parameters, name: str) -> tuple[View, Vie
     """Return two windows of the total, or of one group."""
     if parameters.text("window") is not None:
         raise bad("`window` is for two groups; name two windows by `from` and `to`", parameter="window")
+
     series, windows = lookup.windows(store, parameters, name)
     definition = lookup.definition(store.definition(series), parameters)
+
     end = parameters.number("to")
     if parameters.text("from") is None or end is None:
         raise bad("name the ends of two windows, `from` and `to`, or two groups, `group` and `with`", parameter="from")
+
     start = _earlier_end(parameters, windows.ends, end)
     if start == end:
         raise bad("`from` and `to` are the same window; name two", parameter="from")

@@ -35,6 +35,7 @@ class KindRow:
 
     @classmethod
     def of(cls, store: Store, series: Series, query: Query, window: Window) -> "KindRow":
+        # Before its first final the board knows no windows of a kind.
         windows = series.kinds.get(window, Windows(window))
         latest = windows.ends[-1] if windows.ends else None
 
@@ -122,6 +123,7 @@ class QueryRow:
         latest = series.latest_end
         status = store.status(series)
         arrival, lack = store.outlook(series)
+
         definitions = [Definition(query, place) for place in range(len(query.domains))]
         attributes = [
             AttributeRow(
@@ -173,8 +175,17 @@ class QueryRow:
 class Queries(TableAnswer):
     table = "queries"
     columns = (
-        *("name", "digest", "retired", "solution", "epsilon", "record_epsilon", "pane", "period", "simulated"),
-        *("age", "expected"),
+        "name",
+        "digest",
+        "retired",
+        "solution",
+        "epsilon",
+        "record_epsilon",
+        "pane",
+        "period",
+        "simulated",
+        "age",
+        "expected",
     )
 
     queries: list[QueryRow]

@@ -154,13 +154,19 @@ class PointRow:
     ) -> "PointRow":
         part = record.part(attribute)
         place = part.values.index(value) if value in part.values else None
+
+        # An older window may lack the method of the newest one.
         columns = part.shares.get(method or ""), part.shares[UNBIASED], part.low, part.high
         share, unbiased, low, high = (
             None if column is None or place is None else float(column[place]) for column in columns
         )
+
+        # The record has the intervals of one value that was chosen before looking.
         if place is not None and level != LEVEL:
             _, lows, highs = intervals_at(part, np.array([place]), level)
-            low, high = float(lows[0]), float(highs[0])
+            low = float(lows[0])
+            high = float(highs[0])
+
         return cls(
             start=record.span.start,
             end=record.span.end,
@@ -192,8 +198,8 @@ class GroupAnswerRow:
 
 def nothing_fields(definition: Definition, n: int, leader: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that say whether a window with this leading answer proves nothing, and what stands there."""
-    first = leader["value"] or "", leader["low"], leader["high"]
-    words = nothing_proved(definition.query, definition.attribute, n, first)
+    answer = leader["value"] or "", leader["low"], leader["high"]
+    words = nothing_proved(definition.query, definition.attribute, n, answer)
     return {
         "nothing_proved": words is not None,
         "people_for_10_percent": words.people if words else None,
