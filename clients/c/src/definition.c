@@ -118,6 +118,30 @@ static int read_digest(hb_query *query) {
   return hb_json_is(hb_listed(item, "digest"), own);
 }
 
+/* Set the charge of a sum: of equal epsilons it is exact, and with a table it is rounded up. */
+static int sum_charges(hb_query *query, const hb_integer *total) {
+  uint64_t classes = 0;
+  int has_table = 0;
+  for (unsigned i = 0; i < query->parts; i++) {
+    classes += query->part[i].oracle.classes;
+    has_table |= query->part[i].oracle.has_table;
+  }
+
+  query->charge.epsilon = has_table ? hb_round(total, -HB_UNIT, HB_UP) : query->own_epsilon;
+  query->charge.times = has_table ? 1 : (uint32_t)classes;
+  return classes <= UINT32_MAX;
+}
+
+static hb_charge charge_of(const hb_query *query, const hb_oracle *oracle) {
+  hb_charge charge = {query->own_epsilon, (uint32_t)oracle->classes};
+
+  if (oracle->has_table) {
+    charge.epsilon = hb_table_bound(&oracle->table, query->own_epsilon);
+    charge.times = 1;
+  }
+  return charge;
+}
+
 /* Compute the charge of a first answer: the largest of the parts, or for spl their sum. */
 static int read_charge(hb_query *query) {
   hb_integer amount, best, total;
@@ -128,24 +152,15 @@ static int read_charge(hb_query *query) {
   hb_set(&best, 0);
   hb_set(&total, 0);
   for (unsigned i = 0; i < query->parts; i++) {
-    const hb_oracle *oracle = &query->part[i].oracle;
-    if (oracle->classes > UINT32_MAX) return 0;
-    hb_charge charge = {query->own_epsilon, (uint32_t)oracle->classes};
-    if (oracle->has_table) {
-      charge.epsilon = hb_table_bound(&oracle->table, query->own_epsilon);
-      charge.times = 1;
-    }
+    if (query->part[i].oracle.classes > UINT32_MAX) return 0;
+    hb_charge charge = charge_of(query, &query->part[i].oracle);
     hb_charge_amount(&charge, &amount);
     hb_add(&total, &amount);
     if (hb_compare(&amount, &best) <= 0) continue;
     best = amount;
     query->charge = charge;
   }
-  if (query->solution == HB_SPL) {
-    query->charge.epsilon = hb_round(&total, -HB_UNIT, HB_UP);
-    query->charge.times = 1;
-  }
-  return 1;
+  return query->solution != HB_SPL || sum_charges(query, &total);
 }
 
 /* Compute the width of a report, and compare the listed one. */
