@@ -104,7 +104,8 @@ test-core: build/.cc
 
 build/.cc:
 	@mkdir -p build
-	@command -v cc >/dev/null || { echo "installing a C compiler"; apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends gcc libc6-dev >/dev/null; } || test "$$CI" != true
+	@{ command -v cc && command -v cmake; } >/dev/null || { echo "installing a C compiler and cmake"; \
+		apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends gcc libc6-dev cmake >/dev/null; } || test "$$CI" != true
 	@touch $@
 
 # Unpacked, not installed: so no service starts. Debian's Alertmanager looks for its templates in one place only.

@@ -18,15 +18,20 @@ HB_INSIDE int hb_device_is_valid(const hubbub_device *device) {
   return bits > 0 && bits < 0x7ff0000000000000;
 }
 
+/* Set the tag of the key, or with a machine that of the machine. */
 static void tag_of(const hubbub_device *device, hubbub_text machine, uint8_t tag[8]) {
   hb_hmac mac;
   uint8_t digest[32], text[sizeof machine_text + MOST_MACHINE];
-  hubbub_text label = hb_text(machine.size > 0 ? machine_text : key_text);
+  size_t size = sizeof key_text - 1;
 
-  memcpy(text, label.at, label.size);
-  if (machine.size > 0) memcpy(text + label.size, machine.at, machine.size);
+  memcpy(text, key_text, size);
+  if (machine.size > 0) {
+    size = sizeof machine_text - 1 + machine.size;
+    memcpy(text, machine_text, sizeof machine_text - 1);
+    memcpy(text + sizeof machine_text - 1, machine.at, machine.size);
+  }
   hb_hmac_begin(&mac, device->key);
-  hb_hmac_of(&mac, text, label.size + machine.size, digest);
+  hb_hmac_of(&mac, text, size, digest);
   memcpy(tag, digest, 8);
   hb_wipe(&mac, sizeof mac);
 }

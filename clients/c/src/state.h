@@ -1,4 +1,4 @@
-/* The state of a device: charges, rounds, times and reports of once, but never a value. docs/wire-format.md has its bytes. */
+/* The state of a device: charges, rounds, times and reports of once, but never a value. README.md has its bytes. */
 #ifndef HUBBUB_STATE_H
 #define HUBBUB_STATE_H
 #include "query.h"
