@@ -25,6 +25,7 @@ include_patterns = [
     "deploy/runbooks/*.md",
     "helm/hubbub/README.md",
     "clients/js/README.md",
+    "clients/c/README.md",
 ]
 exclude_patterns = [".*", "build", "dist", "node_modules", "aggregator", "benchmarks", "hubbub", "oracles", "producers"]
 myst_heading_anchors = 4
