@@ -65,7 +65,6 @@ class CountingApp:
     generation: int = -1
     """The generation of the consumer group in which the sources were recovered."""
     topic_ids: TopicIds = field(default_factory=TopicIds)
-    """The ids of the topics at the last recovery."""
     stopping: bool = False
     _gaps: dict[int, OffsetGap] = field(default_factory=dict)
     _seek_times: dict[int, float] = field(default_factory=dict)

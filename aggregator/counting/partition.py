@@ -191,12 +191,8 @@ class SourcePartition:
         ]
         # Progress never says a clock that no clock record has said: its offsets would be unknown after a restart.
         closed_clock = max_clock(self._last.closed_clock, self.clock) if says_clock else self._last.closed_clock
-        progress = replace(
-            self._last,
-            closed=self._older_ends(closed_clock),
-            topic_ids=self.topic_ids,
-            closed_clock=closed_clock,
-        )
+        ends = self._last.ends_beyond(closed_clock, self.gate.definitions)
+        progress = replace(self._last, closed=ends, topic_ids=self.topic_ids, closed_clock=closed_clock)
         clock = closed_clock if says_clock else None
         rejects = self.rejects
         self.rejects = []
@@ -207,6 +203,12 @@ class SourcePartition:
         if not whole:
             return CheckpointPlan([], [], snapshots, rejects, progress, clock, is_quiet)
 
+        ids, tallies = self._count_writes(refresh=refresh)
+        progress = replace(progress, next_offset=self.next_offset, clock=self.clock)
+        return CheckpointPlan(ids, tallies, snapshots, rejects, progress, clock, is_quiet and not tallies)
+
+    def _count_writes(self, *, refresh: bool) -> tuple[list[Write], list[Write]]:
+        """Return the segments of ids and the tallies to write."""
         ids: list[Write] = []
         tallies: list[Write] = []
         for pane, tally in self.tallies.items():
@@ -223,8 +225,7 @@ class SourcePartition:
             tallies.append((self._tally_key(pane), encode_tally(tally)))
             self._written_offsets[pane] = self.next_offset
         self._dirty.clear()
-        progress = replace(progress, next_offset=self.next_offset, clock=self.clock)
-        return CheckpointPlan(ids, tallies, snapshots, rejects, progress, clock, is_quiet and not tallies)
+        return ids, tallies
 
     def progress(self, plan: CheckpointPlan) -> Write:
         """Return the progress record, which confirms that all other writes of the plan are acknowledged.
@@ -304,11 +305,3 @@ class SourcePartition:
         digest, start = pane
         versions = self.gate.definitions.get(digest)
         return versions is not None and self._last.covers(versions, start)
-
-    def _older_ends(self, closed_clock: Clock) -> dict[bytes, int]:
-        """Return the ends of older releases that a closed clock has not passed."""
-        definitions = self.gate.definitions
-        present_ends = {digest: end for digest, end in self._last.closed.items() if digest in definitions}
-        if closed_clock is None:
-            return present_ends
-        return {d: end for d, end in present_ends.items() if definitions[d].closed_through(closed_clock) < end}

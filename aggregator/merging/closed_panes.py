@@ -12,11 +12,10 @@ from hubbub.definitions.versions import Versions
 
 
 class Marked(Protocol):
-    """The state of a query, which takes the ends of its closed panes."""
+    """The merger of a query, which takes the ends of its closed panes."""
 
-    @property
-    def versions(self) -> Versions:
-        """All versions of the definition."""
+    versions: Versions
+    """All versions of the definition."""
 
     def mark(self, partition: int, closed_through: int) -> None:
         """Take the end of the newest closed pane of a partition."""
@@ -52,14 +51,14 @@ class ClosedPanes:
         """Note that a watermark is deleted from the topic."""
         self._watermarks.pop(name, None)
 
-    def mark(self, state: Marked) -> None:
-        """Tell the state of a query which of its panes the clocks have closed."""
-        versions = state.versions
+    def mark(self, merger: Marked) -> None:
+        """Tell the merger of a query which of its panes the clocks have closed."""
+        versions = merger.versions
         if self._view is not None and self._view.least != NO_CLOCK:
-            state.mark_all(versions.closed_through(self._view.least))
+            merger.mark_all(versions.closed_through(self._view.least))
         if self._watermarks:
             for partition, clock in self._clocks().items():
-                state.mark(partition, versions.closed_through(clock))
+                merger.mark(partition, versions.closed_through(clock))
 
     def ends(self, versions: Versions) -> dict[int, int]:
         """Return the end of the newest closed pane of a query, by partition."""

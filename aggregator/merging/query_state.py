@@ -96,10 +96,6 @@ class QueryState:
         """Take the watermark of a source partition."""
         self.merger.mark(partition, closed_through)
 
-    def mark_all(self, closed_through: int) -> None:
-        """Take the watermark that all source partitions have passed."""
-        self.merger.mark_all(closed_through)
-
     def put_snapshot(self, key: PaneKey, snapshot: Snapshot | None) -> None:
         """Take a snapshot of the topic. None stands for an unreadable one.
 

@@ -52,10 +52,9 @@ class SnapshotPartition:
         self.loaded = False
         """Whether the partition is read to its end, and the mergers continue from there."""
         self.queries: dict[bytes, QueryState] = {}
-
+        self._closed = ClosedPanes()
         self.states_read = 0
         """Number of states that `put` has taken."""
-        self._closed = ClosedPanes()
         self.must_reload = False
         """Whether the whole partition must be read again, for example because another worker has published finals."""
         self._unknown: set[bytes] = set()
@@ -78,7 +77,7 @@ class SnapshotPartition:
                 self._unknown.discard(digest)
             elif self.loaded:
                 self.queries[digest] = QueryState(self._merger(versions))
-                self._closed.mark(self.queries[digest])
+                self._closed.mark(self.queries[digest].merger)
 
     def _merger(self, versions: Versions, states: Mapping[Window, WindowState] | None = None) -> Merger:
         positions = [(window, state.position) for window, state in (states or {}).items()]
@@ -120,7 +119,7 @@ class SnapshotPartition:
         """Take the clocks of all source partitions. Every snapshot that they speak of must have been put before."""
         self._closed.put_clocks(view)
         for state in self.queries.values():
-            self._closed.mark(state)
+            self._closed.mark(state.merger)
 
     def take_obsolete_watermarks(self) -> list[bytes]:
         """Remove and return the keys of the watermarks of older releases that the clocks have passed."""
@@ -158,8 +157,8 @@ class SnapshotPartition:
         # The clocks and watermarks come before the panes, because only closed panes can enter their windows.
         for name, key, value in records:
             self._take(name, key, value)
-        for query_state in self.queries.values():
-            self._closed.mark(query_state)
+        for query in self.queries.values():
+            self._closed.mark(query.merger)
 
         # Each pane enters its windows at once. All panes of long windows together would not fit into memory.
         for digest, pane, parts in latest.take_panes():

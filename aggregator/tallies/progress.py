@@ -62,6 +62,13 @@ class Progress:
         end = versions.closed_through(self.closed_clock)
         return end if older_end is None else max(end, older_end)
 
+    def ends_beyond(self, closed_clock: Clock, definitions: Mapping[bytes, Versions]) -> dict[bytes, int]:
+        """Return the ends of older releases that a closed clock has not passed. Those of unknown definitions go."""
+        ends = {digest: end for digest, end in self.closed.items() if digest in definitions}
+        if closed_clock is None:
+            return ends
+        return {digest: end for digest, end in ends.items() if definitions[digest].closed_through(closed_clock) < end}
+
     def covers(self, versions: Versions, pane: int) -> bool:
         """Whether the pane is closed for good, so that a later read or recovery of it is ignored."""
         end = self.closed_through(versions)
