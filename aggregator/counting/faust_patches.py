@@ -31,6 +31,9 @@ LONGEST_RUN = 5_000
 LONGEST_WALK = 20_000
 """The most records of a run of columns. Longer batches are walked in parts."""
 
+LOOK_WHILE_PAUSED = 0.05
+"""Seconds between two looks whether a partition may be read again."""
+
 Record = tuple[int, int, bytes | UnreadableBatch | None]
 """Offset, timestamp and value. For a source topic the fetcher returns these instead of a ConsumerRecord."""
 
@@ -188,6 +191,10 @@ class Consumer(driver.Consumer):
                 offsets[tp] = resume[ensure_TP(tp)]
                 await self.seek_wait({tp: offsets[tp]})
         return offsets
+
+    async def sleep(self, n: Any) -> None:
+        """Pause. During a recovery all partitions are paused, and Faust would look only after a whole second."""
+        await super().sleep(LOOK_WHILE_PAUSED if n == 1 else n)
 
     async def _add_gap(self, tp: Any, offset_from: int, offset_to: int) -> None:
         """Skip the list of missing offsets that Faust keeps, because a run is complete by itself."""

@@ -150,6 +150,8 @@ class PublishingService:
     async def run(self) -> None:
         """Merge and publish until this task is cancelled."""
         try:
+            # A survivor of a kill needs them at once, and a start takes most of a second.
+            self.estimators.start(self.follower.definitions.active.values())
             await self.reader.start()
             while True:
                 self._progress()

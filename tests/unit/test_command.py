@@ -61,6 +61,13 @@ def test_a_client_is_light():
     assert process.stdout == "[]\n"
 
 
+def test_a_worker_starts_without_scipy():
+    """SciPy would be a quarter of its imports, which the finals wait for after a restart."""
+    code = "import sys, aggregator.worker.command, aggregator.worker.worker; print('scipy' in sys.modules)"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout == "False\n"
+
+
 def test_each_public_name_has_one_short_import():
     code = "import hubbub; print(*(getattr(hubbub, name).__name__ for name in sorted(hubbub.__all__)))"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -19,14 +19,15 @@ from aiokafka.consumer.subscription_state import TopicPartitionState
 from aiokafka.errors import GroupLoadInProgressError, KafkaError, UnknownMemberIdError
 from aiokafka.protocol.group import JoinGroupRequest, LeaveGroupRequest
 from aiokafka.record.memory_records import MemoryRecords
-from faust.transport import by_url
+from faust.tables.manager import TableManager
+from faust.transport import by_url, consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from prometheus_client import generate_latest
 from yarl import URL
 
 from aggregator.counting import faust_patches
-from aggregator.counting.faust_app import Instance, build_app
+from aggregator.counting.faust_app import Instance, Tables, build_app
 from hubbub import fast_paths
 from hubbub.command.metrics import registry
 from hubbub.kafka.columns import RecordColumns, UnreadableBatch
@@ -291,6 +292,35 @@ def commits(folder, acks, topic=REPORT):
         return messages, gaps
 
     return with_app(drained, folder)
+
+
+def test_a_consumer_looks_often_whether_a_partition_may_be_read_again(tmp_path, monkeypatch):
+    """Faust sleeps for a whole second while all partitions are paused, and for other times otherwise."""
+    assert inspect.getsource(consumer).count("self.sleep(1)") == 1
+    pauses = []
+
+    async def sleep(_, seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(driver.Consumer, "sleep", sleep)
+
+    async def pause(app):
+        for seconds in (1, 0.2, 0):
+            await app.consumer.sleep(seconds)
+
+    with_app(pause, tmp_path)
+    assert pauses == [faust_patches.LOOK_WHILE_PAUSED, 0.2, 0]
+
+
+def test_the_tables_start_as_faust_starts_them_but_for_its_pause(tmp_path):
+    steps = inspect.getsource(TableManager.on_start).partition("await self.sleep(1.0)\n")
+    assert steps[1], "Faust has changed its start of tables"
+    assert inspect.getsource(Tables.on_start).partition("-> None:\n")[2] == steps[2]
+
+    async def tables(app):
+        return app.tables
+
+    assert isinstance(with_app(tables, tmp_path), Tables)
 
 
 def test_an_acknowledged_run_is_committed_at_once_and_its_offsets_are_not_listed(tmp_path):

@@ -7,7 +7,6 @@ answers, so an unchanged answer brings no noise, and the windows themselves show
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from aggregator.records.digits import rounded
 from oracles.estimate import Estimate, change, quantile
@@ -90,5 +89,8 @@ def _signed_root(before: Estimate, now: Estimate, values: Ints) -> Floats:
 
 def _deviance(counts: Floats, n: int, rate: Floats) -> Floats:
     """Return by how much the logarithm of the likelihood of counts exceeds that of a rate."""
+    # A worker imports this module and calls nothing here. SciPy would be a quarter of its imports at each start.
+    from scipy import special
+
     deviance: Floats = special.rel_entr(counts, n * rate) + special.rel_entr(n - counts, n * (1.0 - rate))
     return deviance

@@ -9,7 +9,7 @@ from oracles.query import Query
 
 
 class EstimatorPool:
-    """The estimators of one worker. A process starts when the worker takes over a query, or at the first task."""
+    """The estimators of one worker. Their processes start with the worker, for any query that it may take over."""
 
     def __init__(self) -> None:
         self._most = Estimator("records")
