@@ -51,6 +51,7 @@ class Arrivals(threading.Thread):
         self._kafka = place.kafka
         self._over = threading.Event()
         self.times = {}
+        self.by_key = {}
 
     def run(self):
         asyncio.run(self._read())
@@ -68,6 +69,7 @@ class Arrivals(threading.Thread):
             for records in (await client.getmany(timeout_ms=50)).values():
                 for record in [record for record in records if not record.key.endswith(b"|p")]:
                     self.times.setdefault(end_of(record.key), time.time())
+                    self.by_key.setdefault(record.key, time.time())
         await client.stop()
 
     def first_after(self, moment):
