@@ -3,8 +3,6 @@
 import importlib
 from typing import Any
 
-from oracles.errors import extra
-
 _HOMES = {
     "BudgetSpent": ("producers", "kafka"),
     "Client": ("producers", "kafka"),
@@ -49,6 +47,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home, extra_name = _HOMES[name]
+    # It loads NumPy, and the command `hubbub` handles signals before that.
+    from oracles.errors import extra
+
     with extra(extra_name):
         return getattr(importlib.import_module(home), name)
 

@@ -4,12 +4,9 @@ import errno
 import importlib
 import os
 import sys
-from importlib.metadata import version
 from importlib.util import find_spec
 
 from hubbub.command import early_sigterm
-from oracles.errors import MissingExtra, extra
-from oracles.kernels import c_library
 
 COMMANDS = {
     "demo": ("aggregator.demo.command", "all", "run everything on this machine, with a simulated crowd"),
@@ -115,6 +112,12 @@ def _drop_output() -> None:
 
 
 def run(arguments: list[str]) -> int:
+    # These load NumPy, most of the time of a start. Before `main`, SIGTERM would end the process with -15.
+    from importlib.metadata import version
+
+    from oracles.errors import MissingExtra, extra
+    from oracles.kernels import c_library
+
     command = arguments[0] if arguments else "--help"
     if command in ("-h", "--help", "help"):
         print(usage())

@@ -61,6 +61,13 @@ def test_a_client_is_light():
     assert process.stdout == "[]\n"
 
 
+def test_a_command_loads_numpy_after_it_handles_signals():
+    """Until then SIGTERM ends the process with -15, which looks like a failure to a supervisor."""
+    code = "import sys, hubbub.__main__; print([m for m in ('numpy', 'oracles', 'email') if m in sys.modules])"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert process.stdout == "[]\n"
+
+
 def test_a_worker_starts_without_scipy():
     """SciPy would be a quarter of its imports, which the finals wait for after a restart."""
     code = "import sys, aggregator.worker.command, aggregator.worker.worker; print('scipy' in sys.modules)"
