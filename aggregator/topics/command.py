@@ -134,7 +134,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--fence", action="store_true", help=fencing)
     parser.add_argument("--dry-run", action="store_true", help="print the changes, and make none")
     add_format(parser)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.lower_formats and (options.raise_formats or options.fence):
+        parser.error("--lower-formats returns to an older release, and --raise-formats and --fence forbid that")
+    return options
 
 
 async def ensure(

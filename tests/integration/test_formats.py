@@ -166,6 +166,14 @@ def test_the_return_needs_no_fence_and_takes_the_marks_of_numbers_alone(place, c
         assert records[1:] == [first, head]
 
 
+@pytest.mark.parametrize("option", ["--raise-formats", "--fence"])
+def test_a_return_goes_with_no_step_that_forbids_it(option, capsys):
+    with pytest.raises(SystemExit) as error_info:
+        topics.main(["--kafka", "127.0.0.1:1", "--lower-formats", option])
+    assert error_info.value.code == 2
+    assert "--lower-formats returns to an older release" in capsys.readouterr().err
+
+
 def test_topics_never_lowers_a_higher_version(place, capsys):
     set_formats(place, HIGHER)
     for more in ([], ["--raise-formats"]):
