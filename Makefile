@@ -197,6 +197,8 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python -m benchmarks.simulate
 	$(BIN)/python -m benchmarks.steps
 	$(BIN)/python -m benchmarks.costs
+	$(BIN)/python -m benchmarks.finals
+	$(BIN)/python -m benchmarks.kills
 	$(BIN)/python -m benchmarks.end_to_end
 	$(BIN)/python -m benchmarks.latency
 	$(BIN)/python -m benchmarks.live

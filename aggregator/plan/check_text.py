@@ -74,10 +74,10 @@ def processes(queries: Collection[Query], partitions: int) -> Iterator[str]:
     )
 
     need = sum(map(costs.finals, queries))
-    delivers = costs.deliverable_finals(queries)
+    cores = costs.publishing(queries, partitions)
     yield (
-        f"The queries need {need:,.3g} finals per second. A worker delivers about {delivers:,.3g} for each core that "
-        "is busy with them."
+        f"The queries need {need:,.3g} finals per second. With few reports, a worker and its estimator use about "
+        f"{cores:.2g} of a core for them, which is {1000 * cores / need:,.3g} ms of CPU per final."
     )
 
     if maximum.disk:

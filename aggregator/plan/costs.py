@@ -45,6 +45,11 @@ REPORT = 7.3e-9
 FINAL = 1e-3
 """Seconds of a worker to publish a final and its state, in addition to its record: 0.7 ms, and the sockets."""
 
+WORKER = 50e-3
+"""Cores of a worker with few reports: its loops, and fetches of dozens of frames a second (benchmarks/finals.py)."""
+PARTITION = 1.65e-3
+"""Cores for the ticks, checkpoints and watermarks of each partition (benchmarks/finals.py)."""
+
 
 def message(reports: int, width: int, *, ids: bool, header: int) -> float:
     """Return the seconds to read and check a frame, without counting its reports."""
@@ -122,13 +127,18 @@ def provisional_records(query: Query) -> float:
     return records_each(query) * len(longer) / max(query.emit_every, shortest)
 
 
-def deliverable_finals(queries: Collection[Query]) -> float:
-    """Return the number of finals per second that one core publishes, in the proportions of these queries.
+def publishing(queries: Collection[Query], partitions: int) -> float:
+    """Return the cores of a worker with all partitions and of its estimator at a few dozen frames per second.
 
-    The core also makes their provisional records.
+    A worker polls, ticks and writes checkpoints for each partition, however few finals there are.
     """
     cores = sum(busy(query) + provisional_records(query) * record(query) for query in queries)
-    return sum(map(finals, queries)) / cores
+    return WORKER + PARTITION * partitions + cores
+
+
+def cpu_per_final(queries: Collection[Query], partitions: int) -> float:
+    """Return the CPU seconds of worker and estimator together, divided by the finals that they publish."""
+    return publishing(queries, partitions) / sum(map(finals, queries))
 
 
 def gateway(rate: float, per_request: int) -> float:

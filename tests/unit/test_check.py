@@ -238,8 +238,10 @@ def test_the_finals_of_a_file_are_summed(folder, capsys):
     (folder / "hubbub.toml").write_text("".join(f"[queries.q{number}]\n{query}" for number in range(200)))
     assert check.main(["--long"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    bytes_of_final = 1.5 * costs.record(load(folder / "hubbub.toml")["q0"]) + costs.FINAL
-    assert f"The queries need 40 finals per second. A worker delivers about {1 / bytes_of_final:,.3g}" in text
+    seconds = 1.5 * costs.record(load(folder / "hubbub.toml")["q0"]) + costs.FINAL
+    cores = costs.WORKER + 12 * costs.PARTITION + 40 * seconds
+    assert f"40 finals per second. With few reports, a worker and its estimator use about {cores:.2g} of a core" in text
+    assert f"which is {25 * cores:,.3g} ms of CPU per final" in text
 
 
 def test_a_positional_file_takes_precedence(folder, capsys, monkeypatch):

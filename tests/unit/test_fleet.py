@@ -1,6 +1,7 @@
 """`hubbub plan --rate`. Its costs equal those in docs/performance.md, and its sums are right."""
 
 import re
+import tomllib
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,9 @@ from aggregator.counting.checkpoint_plan import INTERVAL
 from aggregator.plan import command, costs
 from aggregator.plan.costs import provisional_records
 from aggregator.plan.fleet import HEADER_SIZE, Assumptions, fleet, per_frame
+from benchmarks.finals import MIXES
 from oracles import oracle
+from oracles.query import parse
 from tests.queries import make_queries, make_table, make_text
 
 USUAL = Assumptions()
@@ -72,6 +75,17 @@ def test_the_cost_of_a_record_equals_the_measurement():
     (query,) = queries({"domain": 1_000_000, "oracle": "olh", "methods": ["norm_sub", "calibrate"]})
     (measurement, *_), *_ = page_numbers("a record of 1,000,000 values, the same; with all twelve methods")
     assert costs.record(query) == pytest.approx(measurement, rel=0.15)
+
+
+@pytest.mark.parametrize("name", MIXES)
+def test_the_whole_cpu_of_a_final_is_within_a_factor_of_the_measurement(name):
+    """The row has the finals a second, and the milliseconds of worker, estimator, both together, and the promise."""
+    mix = MIXES[name]
+    (rate,), *_, (together,), (promise,) = page_numbers(f"`{name}`, {mix.partitions}, {mix.frames}")
+    file = parse(tomllib.loads(mix.text), name, ".").values()
+    assert sum(map(costs.finals, file)) == pytest.approx(rate, rel=0.05)
+    assert 1000 * costs.cpu_per_final(file, mix.partitions) == pytest.approx(promise, rel=0.01)
+    assert together / 1.3 <= promise <= 1.3 * together
 
 
 def test_all_attributes_are_counted_except_with_smp():
