@@ -13,9 +13,10 @@ from tests.brokers import Unavailable, jars, skip
 from tests.deploy.compose import COMPOSE, DEPLOY, ROOT
 from tests.deploy.observers import tool
 from tests.deploy.stack import runbook
+from tests.deploy.stack.causes import for_gateway
 from tests.deploy.stack.container import Container, Plan, seconds
 from tests.deploy.stack.daemon import Daemon
-from tests.deploy.stack.drills import DRILLS, GATEWAY, for_gateway
+from tests.deploy.stack.drills import DRILLS, GATEWAY
 from tests.deploy.stack.engine import Project, Refusal
 from tests.deploy.stack.images import START, hubbub
 from tests.deploy.stack.network import NameServer

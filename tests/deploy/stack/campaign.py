@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from tests.deploy.stack import runbook
-from tests.deploy.stack.drills import COMPOSE, SECOND_GATEWAY, Drill
+from tests.deploy.stack.causes import COMPOSE, SECOND_GATEWAY
+from tests.deploy.stack.drills import Drill
 from tests.deploy.stack.engine import Refusal
 from tests.deploy.stack.stack import SECOND, Stack, until
 from tests.deploy.stack.traffic import Sender
