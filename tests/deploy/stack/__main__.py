@@ -23,6 +23,7 @@ def main() -> int:
     names = [drill.name for drill in DRILLS]
     parser.add_argument("--calm", type=float, default=600, metavar="SECONDS", help="calm before the drills (600)")
     parser.add_argument("--drill", action="append", choices=names, help="a drill to run; repeatable (default: all)")
+    parser.add_argument("--pages", action="store_true", help="first run each command of each runbook in calm")
     parser.add_argument("--alone", action="store_true", help="run no second installation")
     parser.add_argument(
         "--hasten", type=float, default=1, metavar="FACTOR", help="divide each `for`, and look every 5 s (1)"
@@ -38,7 +39,7 @@ def main() -> int:
     try:
         with_logins = os.environ.get("SECURED") == "1"
         with Stack(runner, arguments.hasten, second=not arguments.alone, with_logins=with_logins) as stack:
-            return Campaign(stack).run(arguments.calm, drills)
+            return Campaign(stack).run(arguments.calm, drills, pages=arguments.pages)
     except (Unavailable, pytest.skip.Exception, pytest.fail.Exception) as error:
         sys.stderr.write(f"the stack cannot run here: {error}\n")
         return 3

@@ -19,6 +19,8 @@ from tests.slowness import patience
 ALERTMANAGER = "http://127.0.0.1:9093/api/v2/alerts"
 EVERY = 5.0
 """Seconds between two looks at the alerts."""
+QUIET = 180.0
+"""Seconds of a drill in which no alert above info may fire."""
 START = 600.0
 """The longest start of the stack, in seconds."""
 
@@ -35,6 +37,7 @@ class Row:
     alert: str = ""
     seconds: str = ""
     commands: str = ""
+    pages: str = ""
     end: str = ""
     others: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
@@ -46,13 +49,14 @@ class Row:
             self.alert,
             self.seconds,
             self.commands,
+            self.pages,
             self.end,
             others,
             "; ".join(self.faults) or "passed",
         ]
 
 
-TITLES = ["drill", "alert", "fires, s", "commands", "over, s", "other alerts", "result"]
+TITLES = ["drill", "alert", "fires, s", "commands", "pages", "over, s", "other alerts", "result"]
 
 
 class Campaign:
@@ -64,7 +68,7 @@ class Campaign:
         self._row = Row("start")
         self._end = threading.Event()
 
-    def run(self, calm: float, drills: list[Drill]) -> int:
+    def run(self, calm: float, drills: list[Drill], *, pages: bool) -> int:
         begin = time.monotonic()
         for project in self.stack.projects:
             for name, reason in project.missing.items():
@@ -81,6 +85,8 @@ class Campaign:
             say(f"the stack is up after {time.monotonic() - begin:.0f} s")
             watcher.start()
             self._calm(calm)
+            if pages:
+                self._run_pages()
             for drill in drills:
                 self._drill(drill)
         finally:
@@ -95,6 +101,18 @@ class Campaign:
         self.rows.append(row)
         time.sleep(seconds)
         row.faults += [f"{name} fires" for name in sorted(row.others)]
+
+    def _run_pages(self) -> None:
+        """Run each command of each runbook once, while nothing is wrong."""
+        self._row = row = Row("all runbooks")
+        self.rows.append(row)
+        outcomes = runbook.run(self.stack, runbook.all_commands())
+        failures = [outcome for outcome in outcomes if outcome.code not in (0, *runbook.codes_of(outcome.line))]
+        row.commands = f"{len(outcomes) - len(failures)} of {len(outcomes)}"
+        row.faults += [f"exit {failure.code}: {failure.line}" for failure in failures]
+        row.faults += [f"advises a deletion: {outcome.line}" for outcome in outcomes if "delete" in outcome.output]
+        until(self.stack.ready, "the stack is whole again", START)
+        until(self._silent, "no alert fires any more", START)
 
     def _silent(self) -> bool:
         """Whether no alert above info fires."""
@@ -120,34 +138,61 @@ class Campaign:
     def _drill(self, drill: Drill) -> None:
         self._row = row = Row(drill.name, drill.alert)
         self.rows.append(row)
-        say(f"{drill.name}: waits until {drill.alert} is silent")
+        self.stack.pager.forget()
         try:
-            until(lambda: not self._fires(drill), f"{drill.alert} is silent", 2 * drill.end)
-            begin = time.monotonic()
-            drill.cause(self.stack)
-            until(lambda: self._fires(drill), f"{drill.alert} fires", drill.patience)
-            row.seconds = f"{time.monotonic() - begin:.0f}"
-            say(f"{drill.name}: {drill.alert} fires after {row.seconds} s")
-            self._check_way(drill)
-            outcomes = runbook.run(self.stack, runbook.commands(drill.alert, "Diagnosis"))
-            failures = runbook.failures(outcomes, drill.mute)
-            drill.relief(self.stack)
-            lines = [*chain.from_iterable(drill.fixes(line) for line in runbook.commands(drill.alert, "Mitigation"))]
-            repairs = runbook.run(self.stack, lines)
-            failures += runbook.failures(repairs, ())
-            row.commands = f"{len(outcomes) + len(repairs) - len(failures)} of {len(outcomes) + len(repairs)}"
-            for outcome in [*outcomes, *repairs]:
-                say(f"  {outcome.code}  {outcome.line}\n{indent(outcome.output)}")
-            row.faults += [f"exit {failure.code}: {failure.line}" for failure in failures]
-            begin = time.monotonic()
-            until(lambda: not self._fires(drill), f"{drill.alert} is over", drill.end)
-            until(self.stack.ready, "the stack is whole again", drill.end)
-            row.end = f"{time.monotonic() - begin:.0f}"
-            say(f"{drill.name}: over after {row.end} s")
+            if drill.alert:
+                self._follow(drill)
+            else:
+                self._stay_calm(drill)
         except (TimeoutError, Fault, Refusal, OSError) as error:
             row.faults.append(str(error))
             say(f"{drill.name}: {error}\n{self.stack.sh(COMPOSE + ' ps --all').stdout}")
             self._relieve(drill)
+        pages = self.stack.pager.pages
+        row.pages = f"{len(pages)}"
+        if len(pages) > drill.pages:
+            row.faults.append(f"{len(pages)} pages for one failure: {', '.join(sorted(pages))}")
+
+    def _stay_calm(self, drill: Drill) -> None:
+        """Cause something that must bring no alert above info, and look for some minutes."""
+        drill.cause(self.stack)
+        time.sleep(QUIET)
+        drill.relief(self.stack)
+        self._row.faults += [f"{name} fires" for name in sorted(self._row.others)]
+
+    def _follow(self, drill: Drill) -> None:
+        """Cause a failure, wait for its alert, follow the runbook, and wait until the alert is over."""
+        row = self._row
+        say(f"{drill.name}: waits until {drill.alert} is silent")
+        until(lambda: not self._fires(drill), f"{drill.alert} is silent", 2 * drill.end)
+        begin = time.monotonic()
+        drill.cause(self.stack)
+        alert = until(lambda: self._fires(drill), f"{drill.alert} fires", drill.patience)
+        row.seconds = f"{time.monotonic() - begin:.0f}"
+        say(f"{drill.name}: {alert['alertname']} fires after {row.seconds} s")
+        self._check_way(drill)
+        if alert["severity"] == "critical":
+            until(lambda: self.stack.pager.pages, "the pager is notified", 120)
+
+        self._repair(drill)
+        begin = time.monotonic()
+        until(lambda: not self._fires(drill), f"{drill.alert} is over", drill.end)
+        until(self.stack.ready, "the stack is whole again", drill.end)
+        row.end = f"{time.monotonic() - begin:.0f}"
+        say(f"{drill.name}: over after {row.end} s")
+
+    def _repair(self, drill: Drill) -> None:
+        """Run the commands of the runbook as written, and end the cause before those of the mitigation."""
+        outcomes = runbook.run(self.stack, runbook.commands(drill.alert, "Diagnosis"))
+        failures = runbook.failures(outcomes, drill.mute)
+        drill.relief(self.stack)
+        lines = [*chain.from_iterable(drill.fixes(line) for line in runbook.commands(drill.alert, "Mitigation"))]
+        repairs = runbook.run(self.stack, lines)
+        failures += runbook.failures(repairs, ())
+        self._row.commands = f"{len(outcomes) + len(repairs) - len(failures)} of {len(outcomes) + len(repairs)}"
+        for outcome in [*outcomes, *repairs]:
+            say(f"  {outcome.code}  {outcome.line}\n{indent(outcome.output)}")
+        self._row.faults += [f"exit {failure.code}: {failure.line}" for failure in failures]
 
     def _relieve(self, drill: Drill) -> None:
         """End the cause of a drill that failed, so that the next one can run."""
@@ -158,23 +203,26 @@ class Campaign:
 
     def _fires(self, drill: Drill) -> dict | None:
         """Return the alert of a drill, if Prometheus fires it for the first installation."""
-        goal = {"alertname": drill.alert, "release": self.stack.project.name, **drill.labels}
-        return next((labels for labels in self.stack.alerts() if goal.items() <= labels.items()), None)
+        return next((labels for labels in self.stack.alerts() if self._is_of(drill, labels)), None)
+
+    def _is_of(self, drill: Drill, labels: dict) -> bool:
+        goal = {"release": self.stack.project.name, **drill.labels}
+        return labels["alertname"] in (drill.alert, *drill.instead) and goal.items() <= labels.items()
 
     def _check_way(self, drill: Drill) -> None:
         """Check that Alertmanager has the alert, that no other hides it, and that its runbook is served."""
-        alert = until(lambda: self._sent(drill), f"Alertmanager has {drill.alert}", 60)
-        if alert["status"]["inhibitedBy"]:
+        alerts = until(lambda: self._sent(drill), f"Alertmanager has {drill.alert}", 60)
+        shown = [alert for alert in alerts if not alert["status"]["inhibitedBy"]]
+        if not shown:
             raise Fault(f"another alert hides {drill.alert}")
-        url = alert["annotations"]["runbook_url"]
+        url = shown[0]["annotations"]["runbook_url"]
         with urllib.request.urlopen(url, timeout=patience(10)) as page:
-            if drill.alert not in page.read().decode():
+            if shown[0]["labels"]["alertname"] not in page.read().decode():
                 raise Fault(f"{url} is another page")
 
-    def _sent(self, drill: Drill) -> dict | None:
-        goal = {"alertname": drill.alert, "release": self.stack.project.name, **drill.labels}
+    def _sent(self, drill: Drill) -> list[dict]:
         with urllib.request.urlopen(ALERTMANAGER, timeout=patience(10)) as answer:
-            return next((alert for alert in json.load(answer) if goal.items() <= alert["labels"].items()), None)
+            return [alert for alert in json.load(answer) if self._is_of(drill, alert["labels"])]
 
     def _print(self) -> None:
         rows = [TITLES, *(row.cells() for row in self.rows)]

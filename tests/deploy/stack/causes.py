@@ -101,6 +101,10 @@ def spoil(stack: Stack) -> None:
     stack.spoiler = Spoiler(4.0)
 
 
+def end_spoiler(stack: Stack) -> None:
+    stack.spoiler.stop()
+
+
 def lose_records(stack: Stack) -> None:
     """Stop the workers until Kafka has deleted reports that they have not read."""
     stack.must(f"{COMPOSE} stop worker")

@@ -31,6 +31,7 @@ class Drill:
 
     name: str
     alert: str
+    """The alert that must fire, or an empty text if nothing above info may."""
     cause: Callable[[Stack], object]
     relief: Callable[[Stack], object] = lambda _: None
     labels: dict[str, str] = field(default_factory=dict)
@@ -41,13 +42,17 @@ class Drill:
     patience: float = QUARTER
     end: float = QUARTER
     """The longest time until the alert is over, in seconds."""
+    pages: int = 1
+    """The most pages of one failure. The alerts that come one after another while it lasts may each be one."""
+    instead: tuple[str, ...] = ()
+    """Alerts of the same failure, of which one may come first and hide the others."""
 
 
 WORKER, GATEWAY = {"job": "hubbub-worker"}, {"job": "hubbub-gateway"}
 DRILLS = [
     Drill("last-worker", "HubbubNoWorker", compose("stop", "worker"), labels=WORKER, mute=("worker",)),
-    Drill("one-worker", "HubbubProcessDown", stop_one("hubbub-worker-2"), labels=WORKER),
-    Drill("one-gateway", "HubbubProcessDown", compose("stop", "gateway"), labels=GATEWAY, fixes=for_gateway),
+    Drill("one-worker", "HubbubProcessDown", stop_one("hubbub-worker-2"), labels=WORKER, pages=0),
+    Drill("one-gateway", "HubbubProcessDown", compose("stop", "gateway"), labels=GATEWAY, fixes=for_gateway, pages=0),
     Drill(
         "both-gateways",
         "HubbubNoGateway",
@@ -55,13 +60,14 @@ DRILLS = [
         lambda stack: (remove_one_offs("gateway")(stack), stack.must(SECOND_GATEWAY)),
         mute=("gateway",),
     ),
-    Drill("broker-frozen", "HubbubWritesWaiting", send(signal.SIGSTOP), send(signal.SIGCONT), mute=("kafka",)),
+    Drill("broker-frozen", "HubbubWritesWaiting", send(signal.SIGSTOP), send(signal.SIGCONT), mute=("kafka",), pages=2),
     Drill(
         "broker-gone",
         "HubbubNoWorker",  # workers exit after at most 300 s without a broker
         stop_brokers,
         repair_brokers,
         mute=("kafka", "worker"),
+        pages=3,
     ),
     Drill(
         "surge",
@@ -70,12 +76,19 @@ DRILLS = [
         compose("run --detach simulator simulate --query homepage --clients 20000 --values zipf:6"),
         remove_one_offs("simulator"),
         mute=("board",),  # `timeout` ends `hubbub tail`
+        pages=0,
     ),
     Drill("clock-ahead", "HubbubClockAhead", jump_clock(300)),
-    Drill("quota", "HubbubQuotaExhausted", set_quota(100), set_quota(100_000)),
+    Drill("quota", "HubbubQuotaExhausted", set_quota(100), set_quota(100_000), pages=0),
     Drill(
-        "malformed", "HubbubRejectsHigh", spoil, lambda stack: stack.spoiler.stop(), {"reason": "malformed"}, end=HOUR
+        "malformed",
+        "HubbubRejectsHigh",
+        spoil,
+        lambda stack: stack.spoiler.stop(),
+        {"reason": "malformed"},
+        end=HOUR,
+        pages=0,
     ),
-    Drill("lost-records", "HubbubRecordsLost", lose_records, patience=2 * QUARTER, end=HOUR),
-    Drill("restart-loop", "HubbubProcessRestarting", loop, labels=WORKER, end=HOUR),
+    Drill("lost-records", "HubbubRecordsLost", lose_records, patience=2 * QUARTER, end=HOUR, pages=2),
+    Drill("restart-loop", "HubbubProcessRestarting", loop, labels=WORKER, end=HOUR, pages=0),
 ]

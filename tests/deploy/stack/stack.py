@@ -21,6 +21,7 @@ from tests.deploy.compose import DEPLOY, ROOT, make_secrets
 from tests.deploy.stack.daemon import Daemon
 from tests.deploy.stack.engine import Project
 from tests.deploy.stack.network import GATEWAY, Network
+from tests.deploy.stack.pager import Pager, connect
 from tests.deploy.stack.runners import Runner
 from tests.deploy.stack.secured import BROKERS, add_users, secure
 from tests.slowness import patience
@@ -28,6 +29,7 @@ from tests.slowness import patience
 INSIDE = "HUBBUB_STACK_INSIDE"
 PROMETHEUS = "http://127.0.0.1:9090"
 RULES = "alerts.rules.yaml"
+PARTITIONS = 5
 SECOND = "staging"
 """The name of the second installation."""
 
@@ -66,12 +68,15 @@ class Stack:
         if factor != 1:
             shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
             quicken(self.folder / "deploy" / "prometheus" / "prometheus.yml")
+        connect(self.folder / "deploy" / "prometheus" / "alertmanager.yml")
         self.with_logins = with_logins
         self.secrets = self.folder / "deploy" / "secrets"
+        self.query_file = self.folder / "deploy" / "hubbub.toml"
         logins = secure(self.secrets) if with_logins else None
 
         def change(definition: dict) -> None:
             publish_observers(definition)
+            use_partitions(definition, PARTITIONS)
             if logins is not None:
                 logins(definition)
 
@@ -86,6 +91,7 @@ class Stack:
             self.projects.append(
                 Project(project.file, self.folder / SECOND, self.network, runner, SECOND, other_installation)
             )
+        self.pager = Pager()
         self.daemon = Daemon(self.folder / "docker.socket", project)
         (self.folder / "bin").mkdir()
         (self.folder / "bin" / "docker").symlink_to(Path(__file__).with_name("docker.py"))
@@ -206,6 +212,11 @@ def publish_observers(definition: dict) -> None:
     """Publish the ports of Prometheus and Alertmanager, because the campaign is outside of the project."""
     for service, port in (("prometheus", 9090), ("alertmanager", 9093)):
         definition["services"][service]["ports"] = [f"127.0.0.1:{port}:{port}"]
+
+
+def use_partitions(definition: dict, number: int) -> None:
+    """Let the service `topics` make another number of partitions than its own, as an operator may."""
+    definition["services"]["topics"]["command"] = ["topics", "--partitions", str(number)]
 
 
 def other_installation(definition: dict) -> None:
