@@ -7,14 +7,27 @@ from collections.abc import Callable
 from aiokafka import TopicPartition
 
 from hubbub.kafka.clients import consumer, partitions, started
-from hubbub.kafka.settings import REPORTS, Kafka
+from hubbub.kafka.settings import ESTIMATES, QUERIES, REPORTS, Kafka
+from oracles.query import load
+from tests.deploy.stack import certificates
 from tests.deploy.stack.images import clock
 from tests.deploy.stack.stack import Stack, until
-from tests.deploy.stack.traffic import Spoiler
+from tests.deploy.stack.trouble import Killer, RecordSender, flood, frames, rubbish, write
+from tests.upgrade.releases import released
 
 COMPOSE = "docker compose -f deploy/compose.yaml"
 SECOND_GATEWAY = f"{COMPOSE} run --detach --use-aliases gateway gateway"
 QUARTER, HOUR = 900.0, 3600.0
+MANY = """
+[queries.many{number}]
+domain = 4
+epsilon = 1.0
+pane = "10s"
+windows = ["10s"]
+lateness = "5s"
+"""
+UNREADABLE = b"query|drill|1"
+"""The key of a definition that a drill writes."""
 
 
 def compose(*words: str) -> Callable[[Stack], object]:
@@ -98,11 +111,126 @@ def set_quota(reports: int) -> Callable[[Stack], object]:
 
 
 def spoil(stack: Stack) -> None:
-    stack.spoiler = Spoiler(4.0)
+    """Send as many frames without a header as all others send frames."""
+    stack.trouble = RecordSender(REPORTS, rubbish(), 4.0)
 
 
-def end_spoiler(stack: Stack) -> None:
-    stack.spoiler.stop()
+def send_late(stack: Stack) -> None:
+    """Send frames of panes that closed long ago."""
+    stack.trouble = RecordSender(REPORTS, frames(defined(stack), age=lambda: HOUR), 4.0)
+
+
+def end_trouble(stack: Stack) -> None:
+    stack.trouble.stop()
+
+
+def defined(stack: Stack) -> list:
+    """Return the queries of the project's file."""
+    return [*load(stack.query_file).values()]
+
+
+def kill_workers(stack: Stack) -> None:
+    """Kill each life of each worker after 9 s."""
+    stack.trouble = Killer(stack.project.replicas("worker"))
+
+
+def kill_workers_of_many_queries(stack: Stack) -> None:
+    """Let 200 queries have reports, and then kill each life of each worker."""
+    stack.former_text = stack.query_file.read_text()
+    more = "".join(MANY.format(number=number) for number in range(200))
+    stack.query_file.write_text(f"revision = 1\n{stack.former_text}\n{more}")
+    stack.must(f"{COMPOSE} restart worker gateway")
+    stack.flood = flood(defined(stack), 200)
+    finals = 'count(hubbub_final_end_timestamp_seconds{query=~"many.*", job="hubbub-worker"}) >= 200'
+    until(lambda: stack.query(finals), "200 queries have finals", QUARTER)
+    kill_workers(stack)
+
+
+def end_many_queries(stack: Stack) -> None:
+    end_trouble(stack)
+    stack.flood.stop()
+
+
+def age_file(stack: Stack) -> None:
+    """Let the workers read a file of a higher revision, and then the former one again."""
+    former_text = stack.query_file.read_text()
+    renew_file(stack)
+    stack.must(f"{COMPOSE} restart worker")
+    workers = stack.project.replicas("worker")
+    until(lambda: all(worker.health == "healthy" for worker in workers), "the workers have the new file", QUARTER)
+    stack.query_file.write_text(former_text)
+    stack.must(f"{COMPOSE} restart worker")
+
+
+def renew_file(stack: Stack) -> None:
+    """Give the file a higher revision, and its query another setting."""
+    text = stack.query_file.read_text()
+    if "revision" not in text:
+        text = text.replace("edition = 2", "edition = 2\nrevision = 1").replace('lateness = "5s"', 'lateness = "6s"')
+    stack.query_file.write_text(text)
+
+
+def spoil_definitions(stack: Stack) -> None:
+    """Write a definition that nobody can read."""
+    write(QUERIES, (UNREADABLE, b"no definition"))
+
+
+def delete_unreadable(stack: Stack) -> None:
+    write(QUERIES, (UNREADABLE, None))
+
+
+def without_typing(line: str) -> list[str]:
+    """Leave out the producer, into which the reader of HubbubDefinitionsUnread types the key. The relief does it."""
+    return [] if "console-producer" in line else [line]
+
+
+def spoil_estimates(stack: Stack) -> None:
+    write(ESTIMATES, (b"homepage|tumbling|10|10|0", b"no record"))
+
+
+def set_worker_clock(ahead: int) -> Callable[[Stack], object]:
+    """Return an action that starts the workers again with their clocks some seconds ahead."""
+
+    def start(stack: Stack) -> None:
+        project = stack.project
+        for container in project.replicas("worker"):
+            project.remove(container)
+        variables = {"LD_PRELOAD": str(clock()), "CLOCK_AHEAD": str(ahead)}
+        project.extra_environment["worker"] = variables if ahead else {}
+        stack.must(f"{COMPOSE} up --detach worker")
+
+    return start
+
+
+def limit_records(stack: Stack) -> None:
+    """Let Kafka refuse every final."""
+    configure = f"{COMPOSE} exec kafka /opt/kafka/bin/kafka-configs.sh --bootstrap-server kafka:9092 --alter"
+    stack.must(f"{configure} --topic hubbub.estimates --add-config max.message.bytes=1000")
+
+
+def use_short_certificate(stack: Stack) -> None:
+    """Give one of the gateways TLS with a certificate that ends in twelve hours."""
+    certificates.write(stack.secrets, 0.5)
+    certificates.mount(stack.project.definition)
+    for container in stack.project.replicas("gateway"):
+        stack.project.remove(container)
+    stack.must(f"{COMPOSE} up --detach gateway")
+
+
+def renew_certificate(stack: Stack) -> None:
+    certificates.write(stack.secrets, 90)
+
+
+def start_stray(stack: Stack) -> None:
+    """Start a worker of release 0.2.0, which exits with 4. Release 0.1.0 does not know the file's edition."""
+    stack.project.extra_environment["worker"] = {"PYTHONPATH": str(released("0.2.0"))}
+    stack.must(f"{COMPOSE} run --detach worker worker")
+    stack.project.extra_environment["worker"] = {}
+    [stray] = stack.project.one_offs("worker")
+    until(lambda: stray.state == "exited", "the stray worker exits", QUARTER)
+    text = "\n".join(line for _, line in stray.lines)
+    if "exited with code 4" not in text:
+        raise OSError(f"the stray worker says: {text}")
 
 
 def lose_records(stack: Stack) -> None:

@@ -1,6 +1,5 @@
-"""Senders of the drills. One brings reports to the gateways, and another spoils the topic of reports."""
+"""The sender of the drills, which brings reports to the gateways."""
 
-import asyncio
 import threading
 import time
 import urllib.error
@@ -9,10 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from aiokafka import AIOKafkaProducer
 
-from hubbub.kafka.clients import client_arguments, started
-from hubbub.kafka.settings import Kafka
 from oracles.frame import encode
 from oracles.query import load
 
@@ -49,23 +45,3 @@ class Sender:
                 return str(refusal.code)
         except OSError as error:
             return type(error).__name__
-
-
-class Spoiler:
-    """A client of Kafka that sends frames without a header, as many as all others together."""
-
-    def __init__(self, rate: float) -> None:
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._run(rate),))
-        self._thread.start()
-
-    async def _run(self, rate: float) -> None:
-        kafka = Kafka("kafka:9092")
-        async with started(AIOKafkaProducer(**client_arguments(kafka)), kafka) as producer:
-            while not self._end.is_set():
-                await producer.send_and_wait(kafka.topic("reports"), b"no frame at all")
-                await asyncio.sleep(1 / rate)
-
-    def stop(self) -> None:
-        self._end.set()
-        self._thread.join()
