@@ -113,8 +113,8 @@ def measure(cluster, mix, seconds):
             later_usages = usage(worker)
             took = time.monotonic() - begin
             number = worker.total("hubbub_records_total", final="true") - finals
-        used = [later - earlier for earlier, later in zip(usages, later_usages, strict=True)]
-        return number / took, [cpu / number for cpu in used], list(place.queries.values())
+        seconds_of_parts = [later - earlier for earlier, later in zip(usages, later_usages, strict=True)]
+        return number / took, [cpu / number for cpu in seconds_of_parts], list(place.queries.values())
 
 
 def main():

@@ -136,9 +136,9 @@ def kill_workers(stack: Stack) -> None:
 
 def kill_workers_of_many_queries(stack: Stack) -> None:
     """Let 200 queries have reports, and then kill each life of each worker."""
-    stack.former_text = stack.query_file.read_text()
+    text = "".join(line for line in stack.query_file.open() if not line.startswith("revision"))
     more = "".join(MANY.format(number=number) for number in range(200))
-    stack.query_file.write_text(f"revision = 1\n{stack.former_text}\n{more}")
+    stack.query_file.write_text(f"revision = 2\n{text}\n{more}")
     stack.must(f"{COMPOSE} restart worker gateway")
     stack.flood = flood(defined(stack), 200)
     finals = 'count(hubbub_final_end_timestamp_seconds{query=~"many.*", job="hubbub-worker"}) >= 200'

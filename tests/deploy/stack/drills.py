@@ -47,7 +47,7 @@ class Drill:
 
     name: str
     alert: str
-    """The alert that must fire, or an empty text if nothing above info may."""
+    """The alert that must fire, or an empty text if nobody may be paged."""
     cause: Callable[[Stack], object]
     relief: Callable[[Stack], object] = lambda _: None
     labels: dict[str, str] = field(default_factory=dict)
