@@ -30,6 +30,7 @@ from aggregator.topics.layout import (
     refusals,
 )
 from aggregator.topics.sizes import Sizes, sizes
+from hubbub.command import logs
 from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of, whole
 from hubbub.command.report import Report, add_format
 from hubbub.kafka.clients import admin as admin_client
@@ -68,6 +69,7 @@ Kafka refuses a setting: the others are set, and a message names the guarantee t
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
     report = Report("topics", options)
+    logs.ours_only()
 
     def work() -> int:
         kafka = Kafka.read(options)

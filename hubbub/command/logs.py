@@ -134,6 +134,16 @@ def terse() -> None:
         logging.lastResort.addFilter(Repeats())
 
 
+def ours_only() -> None:
+    """Write warnings of hubbub as lines for people, and none of libraries.
+
+    It suits a command whose errors say all. aiokafka warns of each state that a broker passes through at its start.
+    """
+    terse()
+    if logging.lastResort is not None:
+        logging.lastResort.addFilter(_is_ours)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for `configure`."""
     add_option(parser, "HUBBUB_LOG", "--log", "format of the log: json or console", type=one_of("json", "console"))

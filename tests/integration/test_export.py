@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import json
+import sys
 from itertools import chain
 
 import orjson
@@ -101,6 +102,17 @@ def test_the_command_refuses_a_query_that_does_not_exist(place, tmp_path, capsys
     assert not output.exists()
     assert main(["--query", "homepage", "--from", "2030-01-01", *where]) == 0
     assert output.read_text().startswith("query,")
+
+
+@pytest.mark.parametrize(("limits", "is_told"), [([], True), (["--to", "2025-01-01"], False)])
+def test_a_terminal_learns_when_the_next_final_comes(place, tmp_path, capsys, monkeypatch, limits, is_told):
+    where = ["--kafka", place.servers, "--prefix", place.prefix, "--query", "homepage", "--kind", "all"]
+    output = ["--output", str(tmp_path / "out.csv")]
+    assert main([*where, *output, *limits]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main([*where, *output, *limits]) == 0
+    assert ("the next window of homepage ends at " in capsys.readouterr().err) == is_told
 
 
 def test_it_works_in_a_notebook(place):

@@ -101,3 +101,14 @@ def test_after_the_reason_of_an_end_no_library_writes_a_line(monkeypatch):
         root.setLevel(level)
     lines = [orjson.loads(line)["message"] for line in sys.stderr.getvalue().splitlines()]
     assert lines == ["crashed", "did not stop in order"]
+
+
+def test_a_command_whose_errors_say_all_writes_no_line_of_a_library():
+    code = (
+        "import logging; from hubbub.command import logs; logs.ours_only(); "
+        "logging.getLogger('aiokafka.cluster').warning('Topic x is not available'); "
+        "logging.getLogger('asyncio').error('Unclosed'); logging.getLogger('aggregator.topics').warning('left x')"
+    )
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    [line] = process.stderr.splitlines()
+    assert line.endswith("warning  left x")

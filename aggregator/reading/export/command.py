@@ -4,13 +4,14 @@ import argparse
 import asyncio
 import csv
 import sys
+import time
 from itertools import chain
 from pathlib import Path
 from typing import TextIO
 
 import orjson
 
-from aggregator.reading.export.finals import finals
+from aggregator.reading.export.finals import finals, next_final
 from aggregator.reading.export.reader import table
 from aggregator.reading.tail.notation import escaped, escaped_json
 from aggregator.records.flat_rows import record_filter, rows
@@ -83,13 +84,21 @@ async def _export(kafka: Kafka, options: argparse.Namespace) -> None:
     groups = [] if options.group is None else [options.group]
     records = await finals(kafka, options.query, is_match, progress, options.ask, groups=groups)
 
-    if options.output is None:
-        _write(records, options.format, sys.stdout)
+    _write_to(options.output, records, options.format)
+    # A script that keeps the standard error gets no line more than before.
+    is_open = options.until is None or options.until > time.time()
+    if progress is not None and records and is_open:
+        sys.stderr.write(f"{await next_final(kafka, options.query)}\n")
+
+
+def _write_to(path: Path | None, records: list[Record], form: str) -> None:
+    if path is None:
+        _write(records, form, sys.stdout)
         return
     try:
-        _save(records, options.format, options.output)
+        _save(records, form, path)
     except OSError as error:
-        raise HubbubError(f"{options.output} cannot be written: {error.strerror or error}") from error
+        raise HubbubError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _progress(count: int, total: int) -> None:

@@ -103,6 +103,12 @@ async def finals(
     return records
 
 
+async def next_final(kafka: Kafka, name: str) -> str:
+    """Return when the next final of a query comes, as a sentence. Empty if nothing defines the query any more."""
+    definition = await _definition(kafka, name)
+    return "" if definition is None else outlook(definition, time.time())
+
+
 async def _definition(kafka: Kafka, name: str) -> Query | None:
     """Return the active definition of this name, or else a retired one."""
     async with Follower(kafka) as follower:
