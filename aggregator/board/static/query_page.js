@@ -369,7 +369,7 @@ export class QueryPage {
     const scroll = $("ranking").closest(".scroll");
     scroll.classList.toggle("long", estimate.values.length > FIRST_ROWS);
     const isUntold = estimate.nothing_proved && estimate.values.some(({ weak }) => weak);
-    scroll.hidden = $("ranking-foot").hidden = cause !== null || !view.isList || isUntold;
+    scroll.hidden = $("ranking-foot").hidden = cause !== null || !view.isList || isUntold || !estimate.values.length;
     more.hidden = estimate.published <= FIRST_ROWS || this.address.has("find");
     more.textContent = this.address.has("all") ? `Show the first ${FIRST_ROWS}` : `Show all ${count(estimate.published)} published`;
   }
