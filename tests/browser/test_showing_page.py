@@ -235,7 +235,8 @@ def test_notes_are_numbered_lines_of_the_charts_and_of_their_pictures(watch, boa
 LABELS = """
 async () => {
   const { labels, numbered } = await import("/static/annotations.js");
-  const annotations = [50, 10, 12, 90, 20, 30, 80, 70].map((time) => ({ time }));
+  const annotations = [50, 10, 12, 90, 20, 30, 80, 70].map((time) => ({ time, kind: "note" }));
+  annotations.push({ time: 31, kind: "alert" }, { time: 10, kind: "alert" });
   const all = numbered(annotations, [10, 80]);
   const texts = labels(all, (time) => time).map(({ position, text }) => [position, text]);
   return [all.map(({ time, number }) => [time, number]), texts];
@@ -243,8 +244,8 @@ async () => {
 """
 
 
-def test_close_annotations_share_a_label_and_the_newest_are_numbered(watch, board):
+def test_close_annotations_share_a_label_and_all_but_alerts_are_numbered(watch, board):
     page = open_page(watch, board, "q=many").page
     numbers, labels = page.evaluate(LABELS)
-    assert numbers == [[12, 1], [20, 2], [30, 3], [50, 4], [70, 5], [80, 6]]
-    assert labels == [[12, "1\N{EN DASH}2"], [30, "3"], [50, "4"], [70, "5\N{EN DASH}6"]]
+    assert numbers == [[10, None], [12, 1], [20, 2], [30, 3], [31, None], [50, 4], [70, 5], [80, 6]]
+    assert labels == [[10, "1\N{EN DASH}2 !"], [30, "3 !"], [50, "4"], [70, "5\N{EN DASH}6"]]

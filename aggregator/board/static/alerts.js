@@ -1,5 +1,6 @@
 // The alerts: a list of all, and a note for each new one while the page is open.
 
+import { ALERT } from "./annotations.js";
 import { count, element, ends, moment, percent, quantity, windowName } from "./format.js";
 import { nameElement, nameInText } from "./strings/name.js";
 import { stretch, tag, thing, verb } from "./words.js";
@@ -86,7 +87,7 @@ export class Alerts {
     const first = new Map();
     for (const alert of own.reverse()) {
       const key = JSON.stringify([alert.kind, alert.value, Math.floor(alert.window.end / FRESH)]);
-      if (!first.has(key)) first.set(key, { time: alert.window.end, kind: "alert", text: `${nameInText(alert.value)} ${change(alert)}` });
+      if (!first.has(key)) first.set(key, { time: alert.window.end, kind: ALERT, text: `${nameInText(alert.value)} ${change(alert)}` });
     }
     return [...first.values()];
   }

@@ -43,7 +43,7 @@ function annotated(annotations, x) {
   );
   const numbers = labels(annotations, x).map(({ position, text: label }) => text(position, BOX.top - 4, 11, label, { "text-anchor": "middle" }));
   const texts = annotations.map(({ number, time, text: words }, at) =>
-    text(BOX.left, HEIGHT + LINE * at, 12, `${number}  ${moment(time)}  ${words}`),
+    text(BOX.left, HEIGHT + LINE * at, 12, `${number ?? "!"}  ${moment(time)}  ${words}`),
   );
   return [...nodes, ...numbers, ...texts];
 }

@@ -17,7 +17,8 @@ const SOON = 120; // seconds
 
 const LACKS = {
   worker: ({ newest_report: newest }) => (newest === null ? "no worker has closed a pane yet" : "no worker counts it now"),
-  reports: () => "no reports have come",
+  // Reports may be in an open pane, of which nobody tells the board.
+  reports: ({ newest_report: newest }) => (newest === null ? "no closed pane has reports yet" : "no reports have come"),
   people: ({ crowd }) => `too few people: windows with fewer than ${crowd} reports are withheld`,
 };
 
@@ -28,7 +29,8 @@ export function outlook(query, now) {
   if (lack !== undefined) sentences.push(lack(query));
   // A sentence that comes and goes with each short window would move what stands below it.
   if (query.next_due > now + (query.state === "waiting" ? 0 : SOON)) {
-    sentences.push(`the next window ends at ${moment(query.next_end)}, its result comes soon after ${moment(query.next_due)}`);
+    const verb = query.next_end > now ? "ends" : "ended"; // its lateness may not be over
+    sentences.push(`the next window ${verb} at ${moment(query.next_end)}, its result comes soon after ${moment(query.next_due)}`);
   }
   return sentences.map((text) => `${text[0].toUpperCase()}${text.slice(1)}.`).join(" ");
 }
