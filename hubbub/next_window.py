@@ -15,6 +15,10 @@ class NextWindow(NamedTuple):
     due: int
     """The end plus the lateness. Workers publish the final a few seconds later, if the window has reports."""
 
+    def ends(self, time: float) -> str:
+        """Return the verb for the end. A window whose lateness is not over has ended already."""
+        return "ends" if self.end > time else "ended"
+
 
 def all_step(query: Query) -> int:
     """Return the seconds between two finals of `all`: a pane, or the time between searches for names."""

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import math
 import os
 import signal
 import sys
@@ -211,7 +212,8 @@ class Demo:
         if self._options.pace is not None:
             _print(str(self._options.pace))
         for query in self._queries.values():
-            promise = f"each report of a whole record is {query.record_epsilon:g}-LDP"
+            odds = math.exp(query.record_epsilon)
+            promise = f"one report changes the odds between two answers at most {odds:.3g} times"
             _print(f"crowd: {self._rates[query.name]:,} answers per second to {query.name}; {promise}")
             if self._device is None:
                 for event in story.events(query, self._options.delay):

@@ -93,7 +93,11 @@ def lack_text(query: Query, status: QueryStatus | None, lack: Lack | None) -> st
     if lack == "worker":
         # In the first pane of a query nobody can know more.
         return "no worker has closed a pane yet" if status is None else "no worker counts it now"
-    return "" if lack is None else "no reports have come"
+    if lack is None:
+        return ""
+    # A status knows closed panes only. Reports may be in an open one.
+    is_first = status is None or status.newest_report is None
+    return "no closed pane has reports yet" if is_first else "no reports have come"
 
 
 def _is_late(query: Query, status: QueryStatus | None, latest: int, now: float) -> bool:

@@ -131,7 +131,8 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
 
 def outlook(query: Query, time: float, clients: int) -> str:
     """Return lines that say when the first result comes, and whether there are enough clients for it."""
-    arrival = next_window(query, time)
+    # A window that has ended gets no report of this crowd, even if its lateness is not over.
+    arrival = next_window(query, time + query.lateness)
     if arrival is None:
         return f"{query.name} has ended (`until`), so no result will come\n"
     text = (

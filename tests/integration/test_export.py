@@ -112,7 +112,7 @@ def test_a_terminal_learns_when_the_next_final_comes(place, tmp_path, capsys, mo
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main([*where, *output, *limits]) == 0
-    assert ("the next window of homepage ends at " in capsys.readouterr().err) == is_told
+    assert ("the next window of homepage end" in capsys.readouterr().err) == is_told
 
 
 def test_it_works_in_a_notebook(place):

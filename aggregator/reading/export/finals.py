@@ -125,7 +125,8 @@ def outlook(query: Query, present: float) -> str:
     if query.crowd > 1:
         needs += f" of at least {query.crowd:,} people"
     return (
-        f"the next window of {query.name} ends at {utc(arrival.end)}, its final comes soon after {utc(arrival.due)}; "
+        f"the next window of {query.name} {arrival.ends(present)} at {utc(arrival.end)}, "
+        f"its final comes soon after {utc(arrival.due)}; "
         f"it needs {needs}"
     )
 

@@ -253,12 +253,14 @@ def outlook_text(query: Query, clock_time: float) -> str:
     # A day of windows needs the date as well.
     write = clock if arrival.due - clock_time < _DAY else moment
     window = "the next window" if arrival.window.kind == "all" else f"the next window of {label(arrival.window)}"
-    return f"{window} ends at {write(arrival.end)}, its result comes soon after {write(arrival.due)}"
+    return (
+        f"{window} {arrival.ends(clock_time)} at {write(arrival.end)}, its result comes soon after {write(arrival.due)}"
+    )
 
 
 def _state_text(query: Query, state: State, status: QueryStatus | None, latest: int | None, clock_time: float) -> str:
     if state == "late" and latest is not None:
-        delay = lateness(clock_time - latest - shortest_expected_age(query))
+        delay = lateness(max(1.0, clock_time - latest - shortest_expected_age(query)))
         hint = "check that workers run (/readyz, hubbub_lag_seconds)"
         return f"no final since {clock(latest)}, late by {delay}: {hint}"
 
