@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -49,3 +50,23 @@ def test_the_first_page_leads_to_the_index_and_search_finds_a_page(site, watch):
     page.goto(f"{(site / 'search.html').as_uri()}?q=watchdog")
     page.wait_for_selector("ul.search li a")
     assert "watchdog" in page.inner_text("ul.search").lower()
+
+
+SEARCHES = [
+    ("add a value", "query-file.html"),
+    ("TLS", "gateway.html"),
+    ("curl", "gateway-api.html"),
+    ("GDPR", "deletion.html"),
+    ("delete", "deletion.html"),
+]
+"""What people look for, each with the page that answers it."""
+
+
+@pytest.mark.parametrize(("words", "name"), SEARCHES)
+def test_a_search_has_its_page_among_the_first_ten(site, watch, words, name):
+    page = watch().page
+    page.goto(f"{(site / 'search.html').as_uri()}?q={quote(words)}")
+    # The results come one after another, and the summary last.
+    page.wait_for_function("/found/.test(document.querySelector('.search-summary')?.textContent)")
+    links = page.locator("ul.search > li > a").evaluate_all("all => all.map((one) => one.pathname)")
+    assert name in {Path(link).name for link in links[:10]}, links
