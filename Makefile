@@ -22,7 +22,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy hostile core)))))
 
-.PHONY: help setup lint test test-all faults soak worlds bench bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all faults soak worlds bench figures bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -181,6 +181,9 @@ worlds: .venv/.test ## simulated worlds with faults, each from a seed: make worl
 
 soak: .venv/.test build/.kafka ## days of short panes hurried through: make soak DAYS=7
 	$(BIN)/python tests/faults/soak.py --days $(or $(DAYS),1)
+
+figures: .venv/.bench ## measure the figures of docs that have a name: make figures (on an idle machine)
+	$(BIN)/python -m benchmarks.figures --load $(or $(LOAD),0.2)
 
 bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python -m benchmarks.kernels
