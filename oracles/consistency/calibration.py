@@ -81,13 +81,16 @@ class Calibration:
 
     estimate: Estimate = field(repr=False)
     prior: Prior
-    shares: Floats
-    """Posterior means."""
     _posterior: SharePosterior = field(repr=False)
 
     @property
     def family(self) -> str:
         return self.prior.family
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Posterior means."""
+        return self._posterior.mean()
 
     @cached_property
     def stdev(self) -> Floats:

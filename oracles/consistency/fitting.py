@@ -72,7 +72,7 @@ def _by_atoms(estimate: Estimate, family: str, posterior: AtomPosterior) -> Cali
         kolmogorov_smirnov=posterior.distance(),
         atoms=posterior.atoms,
     )
-    return Calibration(estimate, prior, posterior.mean(), posterior)
+    return Calibration(estimate, prior, posterior)
 
 
 def _fit_law(estimate: Estimate, families: tuple[str, ...], fit: str) -> Calibration:
@@ -86,13 +86,13 @@ def _fit_law(estimate: Estimate, families: tuple[str, ...], fit: str) -> Calibra
     name = families[best]
     prior = Prior(name, law, likelihoods[best], sample.distance(law), _note(name, sample))
     posterior = OfCounts(Posterior(law, sample.s, sample.values), sample.place)
-    return Calibration(estimate, prior, posterior.mean(), posterior)
+    return Calibration(estimate, prior, posterior)
 
 
 def _unknown(estimate: Estimate, family: str) -> Calibration:
     posterior = Unknown(len(estimate.shares))
     note = "without independent reports there is no prior"
-    return Calibration(estimate, Prior(family, None, 0.0, 0.0, note), posterior.mean(), posterior)
+    return Calibration(estimate, Prior(family, None, 0.0, 0.0, note), posterior)
 
 
 def _note(family: str, sample: Sample) -> str | None:
