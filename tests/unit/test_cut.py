@@ -19,6 +19,8 @@ from tests import schemas
 from tests.queries import make_query
 from tests.results import window_result
 
+# A record takes seconds, and only one process remembers it.
+pytestmark = pytest.mark.xdist_group("test_cut")
 START = 1_700_000_000
 COLUMNS = ("values", "stderr", "low", "high")
 
@@ -70,7 +72,7 @@ def test_a_record_with_every_value_proved_is_cut_at_eight_mebibytes(size, publis
 
 
 def test_a_record_that_is_cut_has_the_schema_of_records():
-    value, _ = largest(65_536, "all")
+    value, _ = largest(65_536, 100)
     schemas.record(value)
 
 
