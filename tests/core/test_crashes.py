@@ -160,6 +160,14 @@ def test_a_state_is_refused_if_it_is_not_whole():
     assert Device(KEY, state=state).bind() == "OK"
 
 
+@pytest.mark.parametrize(
+    "item", [b'{"rounds', b'"', b"[]", b"{}", b'{"version":1,"newest":0,"rounds":{},"fresh":{}}', b"9"]
+)
+def test_an_item_that_cannot_be_read_is_refused(item):
+    assert Device(KEY, item=item).bind() == "StoreError"
+    assert Device(KEY, item=b'{"fresh":{},"life":"0","newest":0,"rounds":{},"version":1}').bind() == "OK"
+
+
 def test_a_state_of_another_machine_is_refused_once_it_has_a_history():
     _, query = query_of(good("a table"))
     device = Device(KEY, machine=b"first")

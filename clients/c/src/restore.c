@@ -134,10 +134,12 @@ static int restore_draws(hubbub_buffer *state, hubbub_text key, hubbub_text valu
 /* Book what a state lacks of the item of the key store. Return 0 if the item cannot be read. */
 HB_INSIDE int hb_restore(hubbub_buffer *state, hubbub_text kept) {
   static const uint8_t none[8] = {0};
-  hubbub_text key, value, rounds = hb_listed(kept, "rounds"), fresh = hb_listed(kept, "fresh");
   uint64_t version, newest;
   if (kept.size == 0) return 1;
-  if (hb_restore_room(kept) == 0 || !hb_whole(hb_listed(kept, "version"), 1, &version) || version != 1) return 0;
+  /* Nothing may be looked up before the text is known to be good JSON. */
+  if (hb_restore_room(kept) == 0) return 0;
+  hubbub_text key, value, rounds = hb_listed(kept, "rounds"), fresh = hb_listed(kept, "fresh");
+  if (!hb_whole(hb_listed(kept, "version"), 1, &version) || version != 1) return 0;
   if (!hb_whole(hb_listed(kept, "newest"), MOST_NUMBER, &newest)) return 0;
   if (hb_json_kind(rounds) != '{' || hb_json_kind(fresh) != '{') return 0;
 
