@@ -135,7 +135,7 @@ export class Client {
     // Whatever is wrong with the listing is the gateway's fault.
     const query = attempt(
       () => new Query(definition, pinned),
-      (error) => (error instanceof HubbubError ? error : new NotAllowed(`The gateway's definition is not valid: ${error}`)),
+      (error) => (error instanceof HubbubError ? error : new NotAllowed(`The definition is not valid: ${error}`)),
     );
     if (listing) {
       await store.update((state) => {

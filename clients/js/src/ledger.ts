@@ -174,5 +174,5 @@ const warned = new Set<string>();
 function warn(name: string, { maxEpsilon }: Limits): void {
   if (warned.has(name)) return;
   warned.add(name);
-  console.warn(`A new round of ${name} exceeds maxEpsilon ${maxEpsilon}. Pass \`per\`.`);
+  console.warn(`A new round of ${name} exceeds maxEpsilon ${maxEpsilon}. Pass \`per\` or a larger maxEpsilon.`);
 }

@@ -61,7 +61,7 @@ export function newKey(): Uint8Array {
 
 /** Return the state of a store that is opened with a key, a new one if there is none yet. */
 export function bound(state: State | undefined, key: Uint8Array, name: string, now: number): State {
-  if (key.length !== KEY_BYTES) throw new StoreError(`The key of ${name} has ${key.length} bytes, not ${KEY_BYTES}.`);
+  if (key.length !== KEY_BYTES) throw new StoreError(`The key of ${name} must have ${KEY_BYTES} bytes.`);
   const mark = hex(hmac(key, utf8("hubbub: the key of this store")).subarray(0, 8));
   if (!state) {
     const empty = { charges: [], last: {}, rounds: {}, given: {}, once: {}, lost: {}, queue: [], definitions: {} };
