@@ -16,7 +16,7 @@ _FORGOTTEN = 8_192
 
 
 class CpuUse:
-    """The microseconds that callers have used, in a tree of groups. They are no limit, so nobody gives way."""
+    """The microseconds of CPU, or of places, that callers have used. They are no limit, so nobody gives way."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from asyncio import sslproto
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 import trustme
@@ -43,25 +43,78 @@ async def connect(stack, number, source, start):
     stranger.bind((source, 0))
     await loop.sock_connect(stranger, ("127.0.0.1", number))
     await loop.sock_sendall(stranger, start)
+    return stranger
 
 
+async def fill(stack, shares, number, networks):
+    """Open twice as many connections as there are handshakes, from these networks, and return them."""
+    strangers = []
+    for index in range(2 * LIMIT):
+        strangers.append(await connect(stack, number, f"127.1.{index % networks}.1", HELLO))
+        while shares.handshakes.shares.held < min(LIMIT, index + 1):  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0)
+    return strangers
+
+
+async def drip(strangers):
+    """Send a long record piece by piece. Its bytes are progress, although they end no handshake."""
+    loop = asyncio.get_running_loop()
+    piece = b"\x17\x03\x03\x40\x00"
+    while True:
+        for stranger in strangers:
+            with suppress(OSError):
+                await loop.sock_sendall(stranger, piece)
+        piece = bytes(100)
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("drips", [False, True])
 @pytest.mark.parametrize("networks", [1, 2 * LIMIT])
-def test_silent_handshakes_give_way_to_those_of_other_networks(networks, monkeypatch):
-    """If there are more networks than places, each has one at most. Then silence decides."""
+def test_handshakes_give_way_to_those_of_networks_that_used_less(networks, drips, monkeypatch):
+    """If there are more networks than places, each has one at most. Then the time in the last seconds decides."""
     monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
-    monkeypatch.setattr(handshakes, "GRACE", 0.2)
+    monkeypatch.setattr(handshakes, "MARGIN", 0.1)
 
     async def run():
         shares = PortShares()
         with ExitStack() as stack:
             async with with_tls(shares) as (_, number):
-                for index in range(2 * LIMIT):
-                    await connect(stack, number, f"127.1.{index % networks}.1", HELLO)
-                    while shares.handshakes.shares.held < min(LIMIT, index + 1):  # noqa: ASYNC110 - no event
-                        await asyncio.sleep(0)
+                strangers = await fill(stack, shares, number, networks)
+                task = asyncio.create_task(drip(strangers if drips else []))
                 for source in ("127.2.0.1", "127.2.1.1"):
                     assert (await ask(number, source)).startswith(b"HTTP/1.1 200 ")
                 assert shares.handshakes.shares.held <= LIMIT
+                task.cancel()
+
+    asyncio.run(run())
+
+
+def test_many_handshakes_of_one_network_lose_no_place_to_networks_that_used_more(monkeypatch):
+    """An honest network with several handshakes at a time keeps them, because strangers used far more time."""
+    monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
+    monkeypatch.setattr(handshakes, "MARGIN", 0.1)
+
+    async def run():
+        shares = PortShares()
+        with ExitStack() as stack:
+            async with with_tls(shares) as (_, number):
+                await fill(stack, shares, number, 2 * LIMIT)
+                answers = await asyncio.gather(*(ask(number, "127.2.0.1") for _ in range(LIMIT)))
+                assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
+
+    asyncio.run(run())
+
+
+def test_within_one_address_a_handshake_that_lags_gives_way(monkeypatch):
+    monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
+    monkeypatch.setattr(handshakes, "GRACE", 0.1)
+
+    async def run():
+        shares = PortShares()
+        with ExitStack() as stack:
+            async with with_tls(shares) as (_, number):
+                await fill(stack, shares, number, 1)
+                assert (await ask(number, "127.1.0.1")).startswith(b"HTTP/1.1 200 ")
 
     asyncio.run(run())
 
