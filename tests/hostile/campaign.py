@@ -10,7 +10,7 @@ import sys
 from benchmarks.harness import show
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.namespace import in_namespace, is_in_namespace, may_have_namespace
-from tests.hostile.trial import LEAST, MEMORY, port, trial
+from tests.hostile.trial import LEAST, memory_limit, port, trial
 
 PLACES = 1_000
 """Places of the port, and connections of the attackers."""
@@ -32,7 +32,7 @@ def main(rounds, words):
         cells = attack.thing, attack.pace, attack.source, attack.port, f"{share:.0f}%", f"{soon:.0f}%"
         show("| " + " | ".join((*cells, str(outcome.memory >> 20))) + " |")
         if attack.is_claimed:
-            has_failed |= outcome.soon < LEAST * outcome.requests or outcome.memory >= MEMORY[attack.port]
+            has_failed |= outcome.soon < LEAST * outcome.requests or outcome.memory >= memory_limit(attack)
     return int(has_failed)
 
 

@@ -11,6 +11,7 @@ import trustme
 
 from hubbub.http.port_shares import PortShares
 from oracles.errors import ParameterError
+from tests.hostile import reports
 from tests.hostile.namespace import is_in_namespace
 from tests.unit.test_ports_hostile import PORTS, gateway
 
@@ -24,8 +25,15 @@ def with_tls(shares, host):
     return gateway(shares, context, host)
 
 
+MORE_PORTS = {
+    "gateway with TLS": with_tls,
+    "gateway with ids": reports.with_ids,
+    "gateway with tokens": reports.with_tokens,
+}
+
+
 async def serve(name, places):
-    port = {**PORTS, "gateway with TLS": with_tls}[name]
+    port = (PORTS | MORE_PORTS)[name]
     # A namespace has the loopback device alone, so there a port may listen on all addresses of both families.
     host = "" if is_in_namespace() else "127.0.0.1"
     for _ in range(ATTEMPTS):

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.hostile.attacks import FEW
-from tests.hostile.trial import LEAST, MEMORY, port, trial
+from tests.hostile.trial import LEAST, memory_limit, port, trial
 
 PLACES = 100
 
@@ -32,4 +32,4 @@ def test_honest_clients_are_served_beside_an_attack(attack, open_ports):
     process, number = open_ports(attack.port)
     outcome = asyncio.run(trial(attack, process, number, attackers=150, honest=5, rounds=2))
     assert outcome.answers >= LEAST * outcome.requests
-    assert outcome.memory < MEMORY[attack.port]
+    assert outcome.memory < memory_limit(attack)

@@ -15,7 +15,8 @@ SOON = 2.0
 """Seconds within which an honest client is served, by the claim of SECURITY.md."""
 LEAST = 0.95
 """The share of honest requests that are served, by the same claim."""
-MEMORY = {"gateway": 512 << 20, "gateway with TLS": 512 << 20, "board": 768 << 20, "worker": 512 << 20}
+MEMORY = 512 << 20
+BOARD_MEMORY = 768 << 20
 """Bytes of memory below which a port stays."""
 
 
@@ -70,6 +71,11 @@ async def trial(attack, process, number, *, attackers, honest, rounds, pause=0.0
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     return outcome
+
+
+def memory_limit(attack):
+    """Return the bytes below which the port of an attack stays."""
+    return BOARD_MEMORY if attack.port == "board" else MEMORY
 
 
 def most_memory(process):

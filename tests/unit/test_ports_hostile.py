@@ -47,13 +47,13 @@ def board(shares=None, host="127.0.0.1"):
     return server.serving(app, host, 0, shares=shares, drain=1.0, cancel=True)
 
 
-def gateway(shares=None, context=None, host="127.0.0.1"):
+def gateway(shares=None, context=None, host="127.0.0.1", queries=QUERIES, tokens=None):
     rules = Rules(max_body=1 << 16, max_frame=1 << 16, origins=frozenset({"https://a.example"}))
-    definitions = SimpleNamespace(value=ServedDefinitions.of(QUERIES), missing=None)
+    definitions = SimpleNamespace(value=ServedDefinitions.of(queries), missing=None)
     kafka = SimpleNamespace(missing=None, weight=0, partition=lambda _: 0)
     intake = SimpleNamespace(mix=nothing, send=nothing)
     shares = shares or PortShares()
-    running = Gateway(rules, definitions, None, kafka, intake, shares)
+    running = Gateway(rules, definitions, tokens, kafka, intake, shares)
     settings = {"shares": shares, "drain": 1.0, "context": context, "direct": running.direct}
     return server.serving(running.application(), host, 0, **settings)
 
