@@ -95,9 +95,20 @@ def test_the_core_is_small(small):
     assert bss == 0
 
 
+def reached(graph, name):
+    """Return all functions that a function calls, also through others."""
+    functions = set()
+    waiting = [name]
+    while waiting:
+        callees = graph.get(waiting.pop(), set()) - functions
+        functions |= callees
+        waiting += callees
+    return functions
+
+
 def deepest(graph, sizes, name, path=()):
     """Return the bytes of the deepest call from a function on."""
-    if path.count(name) == (NESTING if name in graph.get(name, ()) or path.count(name) else 1):
+    if path.count(name) == (NESTING if name in reached(graph, name) else 1):
         return 0
     deeper = max((deepest(graph, sizes, callee, (*path, name)) for callee in graph.get(name, ())), default=0)
     return sizes.get(name, 0) + deeper
