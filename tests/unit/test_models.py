@@ -1,4 +1,4 @@
-"""The models of designs: all rules together are exact, and a run fails without each rule that is needed."""
+"""A model with all its rules is exact, and fails without each rule that it needs."""
 
 import pytest
 

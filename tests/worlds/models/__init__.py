@@ -1,1 +1,1 @@
-"""Random models of designs whose code is not written yet: `python -m tests.worlds.models`."""
+"""Random models show designs whose code is not written yet: `python -m tests.worlds.models`."""

@@ -1,11 +1,11 @@
-"""A worker of the model of clock records: it closes panes, writes clock records, and publishes."""
+"""A worker of the model closes panes, writes clock records, and publishes."""
 
 PARTITIONS = 2
 """Partitions of `reports`, and homes. Each home has one query."""
 
 
 class Worker:
-    """One assignment of a worker: a counting part, a merging part, and what both have read of the clocks."""
+    """A worker with one assignment has parts that count and merge, and one view of the clocks."""
 
     def __init__(self, model, name, owned):
         self.model = model

@@ -1,4 +1,4 @@
-"""The model of clock records: who may close a pane, and which clock records may go.
+"""The model of clock records says who may close a pane, and which clock records may go.
 
 Workers close panes of the partitions that they own, and say so in one topic of clocks. Mergers publish a pane once its
 snapshots of all partitions have come. Workers are killed, frozen and replaced between any two steps. `broken` names the
@@ -34,7 +34,7 @@ A clock record that names hidden snapshots is then young, so no deletion takes i
 
 
 class Model:
-    """One run: its log, its workers and what they published."""
+    """One run has a log and workers, and keeps what they publish."""
 
     def __init__(self, seed, broken=()):
         self.random = Random(seed)

@@ -1,4 +1,4 @@
-"""A partition as a model sees it: appends, a leader that may show a lower end, and compaction behind a lag."""
+"""A partition of a model takes records, may show a lower end for a while, and is compacted behind a lag."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
 
 
 class ModelLog:
-    """One partition. An offset is a place in `entries`; compaction leaves None there."""
+    """An offset is a place in `entries`. Compaction leaves None there."""
 
     def __init__(self):
         self.entries = []

@@ -1,4 +1,4 @@
-"""The model of changes of `spread`: on which partitions the reports of a query belong, while that changes.
+"""The model of changes of `spread` says on which partitions reports belong, while that changes.
 
 Senders route by definitions that are up to a minute old, and a frame may arrive after a while, or again through another
 sender. Each partition judges by the definitions of its own log time. `broken` names the rules that a run leaves out.
@@ -41,7 +41,7 @@ def slots(spread, *, keeps_slots=True):
 
 
 class Model:
-    """One run: a query whose definition changes, its senders, its partitions and its published panes."""
+    """One run has a query whose definition changes, and keeps what its partitions count."""
 
     def __init__(self, seed, broken=()):
         self.random = Random(seed)
