@@ -9,10 +9,10 @@ MODELS = {"clocks": clocks, "spread": spread}
 MOST = 300
 
 
-def first_fault(module, most, broken=()):
+def first_fault(module, most, omitted_rules=()):
     """Return the first seed that fails, and why, or None."""
     for seed in range(most):
-        fault = module.Model(seed, broken).run()
+        fault = module.Model(seed, omitted_rules).run()
         if fault is not None:
             return seed, fault
     return None

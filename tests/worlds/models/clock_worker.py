@@ -48,22 +48,22 @@ class Worker:
     def _count(self):
         """Close panes, in the order of the rules."""
         model = self.model
-        closed = {p: max(model.progress[p]) for p in self.owned}
+        ends = {p: max(model.progress[p]) for p in self.owned}
         own_offsets = [0] * PARTITIONS
         yield from self._catch_up()
-        yield from self._say(closed, own_offsets)
+        yield from self._say(ends, own_offsets)
         while True:
             yield
             target = {p: model.time[p] for p in self.owned}
             if not model.keeps("snapshots before clock"):
                 yield from self._say(target, own_offsets)
-            yield from self._close(closed, target, own_offsets)
-            closed = target
+            yield from self._close(ends, target, own_offsets)
+            ends = target
             if not model.keeps("clock before progress"):
-                self._progress(closed)
+                self._progress(ends)
                 yield
-            yield from self._say(closed, own_offsets)
-            self._progress(closed)
+            yield from self._say(ends, own_offsets)
+            self._progress(ends)
 
     def _catch_up(self):
         """Read the clocks up to an empty record of this writer, since the end of a new leader may be too low."""
@@ -73,20 +73,20 @@ class Worker:
             yield
         model.clocks.append(model.step, (self.name, "empty"), None)
 
-    def _close(self, closed, target, own_offsets):
+    def _close(self, ends, target, own_offsets):
         model = self.model
         for p in self.owned:
-            for pane in range(closed[p], target[p]):
+            for pane in range(ends[p], target[p]):
                 for home in range(PARTITIONS):
                     own_offsets[home] = max(own_offsets[home], 1 + model.snapshot(home, pane, p))
                     yield
 
-    def _progress(self, closed):
-        for p, clock in closed.items():
+    def _progress(self, ends):
+        for p, clock in ends.items():
             self.model.progress[p].append(clock)
 
     def _say(self, clocks, own_offsets):
-        """Write a clock record, and delete what it replaces."""
+        """Write a clock record, and delete those that it replaces."""
         model = self.model
         read = self.offsets if model.keeps("offsets read") else [0] * PARTITIONS
         offsets = {home: max(own_offsets[home], read[home]) for home in range(PARTITIONS)}
@@ -109,37 +109,37 @@ class Worker:
 
     def _obsolete(self, clocks, offsets):
         keeps = self.model.keeps
-        known = [max(mine, clocks.get(p, 0)) for p, mine in enumerate(self.clocks)]
+        newest_clocks = [max(mine, clocks.get(p, 0)) for p, mine in enumerate(self.clocks)]
         for key, (its_clocks, its_offsets) in list(self.others.items()):
             is_covered = all(offsets.get(home, 0) >= offset for home, offset in its_offsets.items())
             margin = 1 if keeps("greater clock") else 0
-            is_passed = all(known[p] >= clock + margin for p, clock in its_clocks.items())
+            is_passed = all(newest_clocks[p] >= clock + margin for p, clock in its_clocks.items())
             if (is_covered or not keeps("covered offsets")) and is_passed:
                 yield key
 
     def _merge(self, home):
-        """Publish the panes of one home in their order, each with what the home has of it."""
+        """Publish the panes of one home in their order, each with its snapshots in the home."""
         model = self.model
         log = model.homes[home]
-        place, done, seen = 0, -1, {}
+        place, newest, panes = 0, -1, {}
         while True:
             yield
             end = min(log.end(model.step), place + model.random.choice((1, 4, 100)))
             for _, (key, value, _) in log.read(place, end):
                 if key[0] == "state":
-                    done = max(done, key[1])
+                    newest = max(newest, key[1])
                 elif value is not None:
-                    seen.setdefault(key[1], set()).add(key[2])
+                    panes.setdefault(key[1], set()).add(key[2])
                 else:
-                    seen.get(key[1], set()).discard(key[2])
+                    panes.get(key[1], set()).discard(key[2])
             place = max(place, end)
             clock = min(self.clocks) if model.keeps("least clock") else max(self.clocks)
             has_passed = place >= self.offsets[home] or not model.keeps("passed")
             is_at_end = place >= log.end(model.step) or not model.keeps("at the end")
-            if not (done + 1 < clock and has_passed and is_at_end):
+            if not (newest + 1 < clock and has_passed and is_at_end):
                 continue
-            done += 1
-            yield from self._publish(home, done, seen.pop(done, set()))
+            newest += 1
+            yield from self._publish(home, newest, panes.pop(newest, set()))
 
     def _publish(self, home, pane, parts):
         model = self.model

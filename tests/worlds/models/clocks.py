@@ -1,8 +1,8 @@
 """The model of clock records says who may close a pane, and which clock records may go.
 
 Workers close panes of the partitions that they own, and say so in one topic of clocks. Mergers publish a pane once its
-snapshots of all partitions have come. Workers are killed, frozen and replaced between any two steps. `broken` names the
-rules that a run leaves out: the model must then fail.
+snapshots of all partitions have come. Workers are killed, frozen and replaced between any two steps. A run
+can leave rules out, and must then fail.
 """
 
 from random import Random
@@ -34,11 +34,11 @@ A clock record that names hidden snapshots is then young, so no deletion takes i
 
 
 class Model:
-    """One run has a log and workers, and keeps what they publish."""
+    """One run has a log and workers, and keeps their published panes."""
 
-    def __init__(self, seed, broken=()):
+    def __init__(self, seed, omitted_rules=()):
         self.random = Random(seed)
-        self.broken = broken
+        self.omitted_rules = omitted_rules
         self.step = 0
         self.clocks = ModelLog()
         self.homes = [ModelLog() for _ in range(PARTITIONS)]
@@ -49,7 +49,7 @@ class Model:
         self.names = 0
 
     def keeps(self, rule):
-        return rule not in self.broken
+        return rule not in self.omitted_rules
 
     def snapshot(self, home, pane, p):
         """Append a snapshot, and return the offset that its acknowledgement gives."""
@@ -88,7 +88,7 @@ class Model:
                 log.compact(self.step)
 
     def run(self):
-        """Run with faults, then without, and return what went wrong, or None."""
+        """Run with faults, then without, and return the fault, or None."""
         self.assign(2)
         for self.step in range(4 * STEPS):
             is_calm = self.step >= STEPS

@@ -1,7 +1,7 @@
 """The model of changes of `spread` says on which partitions reports belong, while that changes.
 
 Senders route by definitions that are up to a minute old, and a frame may arrive after a while, or again through another
-sender. Each partition judges by the definitions of its own log time. `broken` names the rules that a run leaves out.
+sender. Each partition judges by the definitions of its own log time. A run can leave rules out.
 """
 
 from itertools import pairwise
@@ -33,7 +33,7 @@ SPARE_RULES = frozenset()
 
 
 def slots(spread, *, keeps_slots=True):
-    """Return the partitions of a spread. The walk starts at one place, whatever the spread is."""
+    """Return the partitions of a spread. The walk always starts at one place."""
     start, step = 4, 5
     assert gcd(step, PARTITIONS) == 1
     places = range(spread) if keeps_slots else range(spread, 2 * spread)
@@ -41,16 +41,16 @@ def slots(spread, *, keeps_slots=True):
 
 
 class Model:
-    """One run has a query whose definition changes, and keeps what its partitions count."""
+    """One run has a query whose definition changes, and keeps the counts of its partitions."""
 
-    def __init__(self, seed, broken=()):
+    def __init__(self, seed, omitted_rules=()):
         self.random = Random(seed)
-        self.broken = broken
+        self.omitted_rules = omitted_rules
         self.versions = [(0, 0, 2)]
         """For each version: its log time, its first pane, and its spread."""
         self.on_the_way = []
         self.logs = [[] for _ in range(PARTITIONS)]
-        """What each partition has and its reader has not: the log time, the id and the pane of each frame."""
+        """The log time, the id and the pane of each frame that no reader of the partition has counted."""
         self.clocks = [0] * PARTITIONS
         self.counted = {}
         """The partition that counted an id, by id and pane."""
@@ -58,7 +58,7 @@ class Model:
         self.wrong = None
 
     def keeps(self, rule):
-        return rule not in self.broken
+        return rule not in self.omitted_rules
 
     def change(self, now):
         """Change the spread, or something else of the definition."""
@@ -74,7 +74,7 @@ class Model:
 
     def spread_of(self, pane, time):
         """Return the spread of a pane for a reader that knows all definitions up to a time."""
-        return [spread for known, start, spread in self.versions if known <= time and start <= pane][-1]
+        return [spread for knowledge, start, spread in self.versions if knowledge <= time and start <= pane][-1]
 
     def route(self, number, pane, time):
         places = slots(self.spread_of(pane, time))
@@ -85,12 +85,12 @@ class Model:
         pane = (now + self.random.randint(-LATENESS // 2, SKEW)) // PANE * PANE
         number = self.random.randrange(1 << 20)
         for _ in range(self.random.choice((1, 1, 2))):
-            known = max(0, now - self.random.randint(0, OLDEST))
+            knowledge = max(0, now - self.random.randint(0, OLDEST))
             arrival = now + self.random.randint(0, TRANSIT)
-            self.on_the_way.append((arrival, number, max(0, pane), self.route(number, max(0, pane), known)))
+            self.on_the_way.append((arrival, number, max(0, pane), self.route(number, max(0, pane), knowledge)))
 
     def read(self, partition, now):
-        """Count what a partition has. Its clock is the log time of the newest frame, or of a tick."""
+        """Count the frames of a partition. Its clock is the log time of the newest frame, or of a tick."""
         for time, number, pane in self.logs[partition]:
             self.clocks[partition] = time
             self.judge(time, number, pane, partition)
@@ -121,7 +121,7 @@ class Model:
                 self.published[pane] = now
 
     def run(self):
-        """Run, and return what went wrong, or None."""
+        """Run, and return the fault, or None."""
         for now in range(1, SECONDS):
             if self.random.random() < 0.02:
                 self.change(now)
