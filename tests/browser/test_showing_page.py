@@ -25,6 +25,7 @@ QUERIES = make_queries(
     {
         "few": TABLE | {"domain": COUNTRIES},
         "many": TABLE | {"domain": COUNTRIES},
+        "few.first": TABLE | {"domain": COUNTRIES, "publish": 3},
         "few.numbers": TABLE | {"domain": MILLISECONDS},
         "many.numbers": TABLE | {"domain": MILLISECONDS, "ranges": {"slow": [1000, 60_000]}},
     },
@@ -103,6 +104,16 @@ def test_a_chosen_value_keeps_its_level_everywhere(watch, board):
 def test_a_value_that_does_not_exist_is_named(watch, board):
     page = open_page(watch, board, "q=many&find=ZZ").page
     expect(page.locator("#absent")).to_contain_text("“ZZ” is no value of many.")
+
+
+def test_a_value_that_is_not_published_has_a_bound(watch, board):
+    view = open_page(watch, board, "q=few.first&find=NL")
+    [reason] = board.json("api/v1/queries/few.first/estimate?value=NL")["missing_reasons"].values()
+    bound = f"{100 * reason['below']:.1f}%"
+    text = f"NL is not among the 3 published values; its share is below {bound}."
+    expect(view.page.locator("#absent")).to_have_text(text)
+    expect(view.page.locator("#rows")).to_be_hidden()
+    assert view.errors == []
 
 
 def test_a_range_names_its_edges(watch, board):
