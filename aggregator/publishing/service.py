@@ -300,7 +300,6 @@ class PublishingService:
     async def _publish(self, state: QueryState, task: EstimateTask | None) -> None:
         """Publish due finals of a query, and note how far it is published."""
         await self.publisher.publish(state, task)
-
         for end in state.settle():
             self.metrics.close_to_record.observe(max(0.0, outside.wall() - state.versions.due(end)))
         if state.has_due_finals:
