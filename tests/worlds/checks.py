@@ -10,6 +10,7 @@ from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.kafka.settings import ALERTS, CHANGELOG, CLOCKS, ESTIMATES, QUERIES, REJECTS, REPORTS
 from oracles.frame import MAX_FRAME
 from tests.fold import closed_windows, finals
+from tests.worlds import refusals
 
 
 class Violation(NamedTuple):
@@ -88,13 +89,9 @@ def _results(world, right):
 
 
 def _rejects(world, _):
-    """Each refusal names the same record with the same bytes."""
-    contents = {}
-    for record in appended(world, REJECTS):
-        place = record.key
-        content = record.value, record.headers
-        if contents.setdefault(place, content) != content:
-            yield Violation("rejects", record.step, f"{place!r} is refused in two ways")
+    """The rejects name all refused records, and no others."""
+    for step, text in refusals.faults(world, definitions(world).versions, appended(world, REJECTS)):
+        yield Violation("rejects", step, text)
 
 
 def _provisional(world, _):
