@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from textwrap import wrap
 
-from aggregator.plan import fleet, outlook
+from aggregator.plan import arms, fleet, outlook
 from aggregator.plan.check_text import HIGH_EPSILON, WIDTH
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.kinds import names, numbers, values
@@ -38,6 +38,7 @@ example:
   $ hubbub plan --table 16x8 --epsilon 1
   $ hubbub plan --number --bins 256 --clients 1e5
   $ hubbub plan --strings 24 --clients 1e6 --epsilon 2
+  $ hubbub plan --arms 2 --delta 0.03
   $ hubbub plan --rate 1e6,1e7,1e8 --queries hubbub.toml
 
 The figures are of a query file of the newest edition, like those of `hubbub check --clients`.
@@ -89,6 +90,8 @@ def main(arguments: list[str]) -> int:
         for text, is_long in names.plan_lines(options.clients, query):
             _write(_wrap(text) if is_long else [text])
 
+    if options.arms is not None:
+        return run("plan", lambda: _write(arms.plan_lines(options)))
     if options.rate is not None:
         return run("plan", capacity_of_file)
     if options.strings is not None:
@@ -135,6 +138,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)
     error = f"probability that any value is significant by mistake (default: {FAMILY_ERROR:g})"
     parser.add_argument("--family-error", type=share, default=FAMILY_ERROR, metavar="A", help=error)
+    arms.add_options(parser)
     fleet.add_options(parser)
 
     options = parser.parse_args(arguments)
@@ -151,6 +155,10 @@ def _check_choice(parser: argparse.ArgumentParser, options: argparse.Namespace) 
     has_table = options.table is not None
     has_rate = options.rate is not None
 
+    if options.arms is not None:
+        if options.delta is None or has_clients or has_size or has_table or has_rate or options.number:
+            parser.error("--arms needs --delta, and prints how many people are needed: it takes --values for --size")
+        return
     if has_table and (has_clients or has_size or has_rate):
         parser.error("--table prints how many clients are needed: leave --clients, --size and --rate out")
 
@@ -179,12 +187,16 @@ _RATE = (
 
 def _refuse_idle(parser: argparse.ArgumentParser, options: argparse.Namespace, arguments: list[str]) -> None:
     """End with a message if an option belongs to another kind of plan."""
+    if options.arms is None:
+        refuse_idle(parser, arguments, arms.OPTIONS, "without --arms")
     if options.rate is not None:
         refuse_idle(parser, arguments, (*_ANSWERS, *_SHARES, "--bins", "--width", "--cells"), "with --rate")
         return
 
     refuse_idle(parser, arguments, _RATE, "without --rate")
-    if options.strings is not None:
+    if options.arms is not None:
+        refuse_idle(parser, arguments, ("--target-share", "--strings", "--bins", "--width", "--cells"), "with --arms")
+    elif options.strings is not None:
         refuse_idle(parser, arguments, (*_SHARES, "--bins", "--width"), "with --strings")
     elif options.number:
         refuse_idle(parser, arguments, (*_SHARES, "--budget", "--cells"), "with --number")

@@ -24,6 +24,8 @@ CASES = [
     (plan, ["--rate", "1e6", "--epsilon", "2"], "--epsilon has no effect with --rate"),
     (check, ["--retire", "old"], "--retire has no effect without --topic"),
     (check, ["--prefix", "a."], "--prefix has no effect without --topic"),
+    (plan, [*VALUES, "--delta", "0.1"], "--delta has no effect without --arms"),
+    (plan, ["--arms", "2", "--delta", "0.1", "--cells", "14"], "--cells has no effect with --arms"),
     (tail, ["--json", "--top", "3"], "--top has no effect with --json"),
     (tail, ["--provisional"], "--provisional has no effect without --json"),
     (demo, ["--device-file", "a.html", "--seconds", "3"], "--seconds has no effect with --device-file"),

@@ -59,7 +59,7 @@ MEANINGS = {
     "--health-port": "port of /healthz, /readyz and /metrics, in plain HTTP",
     "--host": "host of ",
     "--instance": "name of this worker in its group",
-    "--json": "(write )?one line of JSON for each",
+    "--json": "(with --arms, )?(write )?one line of JSON for each",
     "--kafka": "brokers of Kafka|address of a real Kafka",
     "--each": "limit of reports a pane for each short-lived token",
     "--keep": "delete the files of days",
@@ -127,7 +127,11 @@ MEANINGS = {
     "--trusted-proxies": "networks of proxies",
     "--upgrade-patience": "seconds to wait for the formats version",
     "--url": "address of the process",
-    "--values": "distribution of the clients' values|answer to the question: names of values",
+    "--arms": "plan an experiment of so many arms",
+    "--delta": "with --arms, the difference of a share",
+    "--values": (
+        "distribution of the clients' values|with --arms, the number of values|answer to the question: names of values"
+    ),
     "--width": "print the clients for an interval",
     "--window": "kind of window",
     "--work": "limit of decoding work",
@@ -175,10 +179,13 @@ def test_a_meaning_has_one_name():
 
 @pytest.mark.parametrize("name", sorted({name for _, name, _, _ in OPTIONS}))
 def test_a_name_has_one_placeholder(name):
-    # A plan takes several rates at a time, `init` takes groups without shares, and a sink writes to a folder.
+    # A plan takes several rates at a time and a number of values, `init` takes groups without shares, and a sink
+    # writes to a folder.
     placeholders = {place for _, other, place, _ in OPTIONS if other == name} - {"N[,N...]", "G:V,V,..."}
     if name == "--to":
         placeholders.remove("PATH")
+    elif name == "--values":
+        placeholders.remove("V")
     assert len(placeholders) == 1
 
 

@@ -1,5 +1,6 @@
 """`hubbub plan`. Its numbers follow the formulas, and the required clients and epsilon are minimal."""
 
+import json
 import math
 from bisect import bisect_left
 from dataclasses import replace
@@ -183,9 +184,57 @@ def test_risky_settings_give_warnings(capsys):
     output(capsys, "--clients", "1e15", "--size", "4294967296", "--epsilon", "16", "--target-share", "1e-9")
 
 
+def people_of_arms(capsys, *arguments):
+    return json.loads(output(capsys, "--arms", *arguments, "--json"))["arms"]
+
+
+@pytest.mark.parametrize(("values", "epsilon", "delta"), [(8, 1.0, 0.03), (2, 0.5, 0.01), (64, 4.0, 0.005)])
+def test_arms_need_the_least_people_with_which_a_difference_is_proved(values, epsilon, delta, capsys):
+    """The law is written here once more, with a simulation of a single look."""
+    plan = Plan(1, values, epsilon, answers="once")
+    arguments = "2", "--delta", str(delta), "--values", str(values), "--epsilon", str(epsilon), "--answers", "once"
+    people = people_of_arms(capsys, *arguments)
+    o = plan.query.oracle
+    before, after = shares = np.array([1 / values, 1 / values + delta])
+
+    def stderr(n):
+        rates = o.q + shares * o.gap
+        noise = (rates * (1 - rates) / o.gap**2 - shares * (1 - shares)).sum() / n
+        return math.sqrt(noise + (shares * (1 - shares)).sum() / n)
+
+    def reach(n, name):
+        alpha = 0.05 / values
+        if name == "one":
+            return stats.norm.isf(alpha / 2)
+        x = n / 1_000
+        return math.sqrt((1 + 1 / x) * (math.log1p(x) + 2 * math.log(1 / alpha)))
+
+    for name, n in people.items():
+        far, too_far = (stderr(m) * (reach(m, name) + stats.norm.isf(0.1)) / delta for m in (n, n - 1))
+        assert far <= 1 + 1e-12 < too_far
+
+    rng = np.random.default_rng(5)
+    n = people["one"]
+    differences = [rng.binomial(n, o.q + share * o.gap, 20_000) / n / o.gap for share in (before, after)]
+    power = np.mean(differences[1] - differences[0] > reach(n, "one") * stderr(n))
+    # Five standard errors of the simulation: a false alarm has less than 1e-6.
+    assert power == pytest.approx(0.9, abs=0.011)
+
+
+def test_arms_in_words_share_the_error_of_all_pairs(capsys):
+    words = output(capsys, "--arms", "2", "--delta", "0.03", "--answers", "once")
+    people = people_of_arms(capsys, "2", "--delta", "0.03", "--answers", "once")
+    assert f"\none look: {people['one']:,} people an arm\n" in words
+    assert f"\nread at every final: {people['always']:,} people an arm\n" in words
+    three = people_of_arms(capsys, "3", "--delta", "0.03", "--answers", "once")
+    assert three == people_of_arms(capsys, "2", "--delta", "0.03", "--answers", "once", "--family-error", "0.025")
+
+
 def test_wrong_options_are_usage_errors(capsys):
     assert command.main(["--clients", "10", "--size", "2", "--epsilon", "17"]) == 2
     assert capsys.readouterr().err == "hubbub plan: epsilon must be a number above 0 and at most 16, got 17.0\n"
+    assert command.main(["--arms", "2", "--values", "2", "--delta", "0.6"]) == 2
+    assert capsys.readouterr().err == "hubbub plan: a value of share 1/2 cannot have 0.6 more\n"
     for wrong_value in (
         ["--clients", "0", "--size", "2"],
         ["--clients", "1.5", "--size", "2"],
@@ -195,6 +244,9 @@ def test_wrong_options_are_usage_errors(capsys):
         ["--clients", "10", "--size", "2", "--target-share", "1"],
         ["--clients", "10", "--size", "2", "--family-error", "0"],
         ["--size", "2"],
+        ["--arms", "2"],
+        ["--arms", "1", "--delta", "0.1"],
+        ["--arms", "2", "--delta", "0.1", "--clients", "10"],
     ):
         with pytest.raises(SystemExit) as error_info:
             command.main(wrong_value)
