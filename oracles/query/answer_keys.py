@@ -7,8 +7,8 @@ from oracles.mechanisms.families import FAMILIES
 from oracles.mechanisms.sub import MOST_BUCKETS, MOST_MEMBERS
 from oracles.query import answers, selection, settings, strings
 from oracles.query.domain import Domain, Ranges, Sets
-from oracles.query.draft import Key
-from oracles.query.groups import Groups, read_groups, read_weights, weight_table
+from oracles.query.draft import Draft, Key
+from oracles.query.groups import Groups, read_comparisons, read_groups, read_weights, weight_table
 from oracles.query.settings import FLAG, Rule, choice, whole
 
 if TYPE_CHECKING:
@@ -43,6 +43,15 @@ def _ranges_in_file(query: "Query") -> dict[str, Any] | None:
     if query.domain:
         return ends(query.ranges) or None
     return {single.name: ends(single.ranges) for single in query.attributes if single.ranges} or None
+
+
+def _comparisons(draft: Draft) -> tuple[tuple[str, str], ...]:
+    if "compare" not in draft:
+        return ()
+    # Only reports since the start add up, so only there a comparison can hold at every look.
+    if all(window.kind != "all" for window in draft["windows"]):
+        raise draft.error("compare", 'must be absent without "all" among the windows, in which groups are compared')
+    return read_comparisons(draft.table["compare"], draft.at("compare"), draft["groups"])
 
 
 ANSWER_KEYS = (
@@ -183,6 +192,16 @@ ANSWER_KEYS = (
             read_weights(draft.table["weights"], draft.at("weights"), draft["groups"]) if "weights" in draft else ()
         ),
         dump=lambda query: weight_table(query.groups, query.weights),
+        no_strings=_NO_GROUPS,
+        absent=(),
+    ),
+    Key(
+        "compare",
+        'at most 64 pairs of groups: `[["ios", "android"]]`. An [alert](records.md#alerts-of-groups) tells that a pair '
+        'is proved to differ since the start. Only with the window `"all"`',
+        default_text="none",
+        settle=_comparisons,
+        dump=lambda query: [list(pair) for pair in query.compare] or None,
         no_strings=_NO_GROUPS,
         absent=(),
     ),

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from oracles.errors import ParameterError
-from oracles.query.settings import NAME, Place, Rule, number, several, table
+from oracles.query.settings import NAME, Place, Rule, number, several, shown, table
 
 NO_GROUP = "(none)"
 """Label of group 0. No value of a file can have it."""
 MAX_VALUES = 255
 """Values of a query's groups. Their numbers fit in a byte."""
+MOST_PAIRS = 64
+"""Pairs of groups under watch. More would share the family error in parts too small to prove anything."""
 _SLACK = 1e-6
 """How far the sum of weights may be from 1, because 1/3 has no end in decimals."""
 
@@ -100,6 +102,23 @@ def read_weights(value: object, place: Place, groups: Groups) -> tuple[float, ..
 def weight_table(groups: Groups, weights: Sequence[float]) -> dict[str, float] | None:
     """Return weights as a query file has them. None if they are unknown."""
     return dict(zip(groups.values, weights, strict=True)) if weights else None
+
+
+def read_comparisons(value: object, place: Place, groups: Groups) -> tuple[tuple[str, str], ...]:
+    """Return pairs of two groups. No pair may come twice, in either order, because it would alert twice."""
+    if not isinstance(value, list) or not 1 <= len(value) <= MOST_PAIRS:
+        raise place.error(f'must be a list of 1 to {MOST_PAIRS} pairs of groups, such as [["ios", "android"]]')
+
+    pairs: list[tuple[str, str]] = []
+    for row in value:
+        is_pair = isinstance(row, list) and len(row) == 2 and all(name in groups.values for name in row)
+        if not is_pair or row[0] == row[1]:
+            listed = ", ".join(groups.values) or "none"
+            raise place.error(f"must have pairs of two different groups, got {shown(row)}; the groups are: {listed}")
+        if {(row[0], row[1]), (row[1], row[0])} & set(pairs):
+            raise place.error(f"must name each pair once, got {shown(row)} twice")
+        pairs.append((row[0], row[1]))
+    return tuple(pairs)
 
 
 def number_of(groups: Groups, group: str | int | None) -> int:

@@ -75,6 +75,8 @@ class Settings:
     groups: Groups
     weights: tuple[float, ...]
     """Shares of the groups in the population, in the order of their values. Empty if they are unknown."""
+    compare: tuple[tuple[str, str], ...]
+    """Pairs of groups whose differences bring alerts."""
 
 
 def _until(draft: Draft) -> Any:
