@@ -13,16 +13,21 @@ from aggregator.records.span import SCALES
 from hubbub.http.schema import Attribute, Chance, Digest, Known, Name, Schema, Time, json_name, read
 from oracles.errors import ReportError
 
-AlertKind = Literal["enter", "leave", "surge", "fade"]
+AlertKind = Literal["enter", "leave", "surge", "fade", "arms"]
 MEANINGS: dict[AlertKind, str] = {
     "enter": "the value is proved to exceed the threshold, and was not before",
     "leave": "a value that entered is proved to be below the threshold at which it entered",
     "surge": "the value's share has risen",
     "fade": "the value's share has fallen",
+    "arms": "the value is proved to differ between two [groups](#alerts-of-groups), for the first time",
 }
 """When an alert of each kind is written, as docs/records.md says it."""
 COMPARISONS: tuple[AlertKind, ...] = ("surge", "fade")
 """The kinds that compare two stretches. Others have null in `scale`, `from` and `to`."""
+ARMS: AlertKind = "arms"
+"""The kind that compares two groups."""
+OWN_MEMBERS = ("group", "with", "difference", "p_value")
+"""The members that only an alert of two groups has. All others keep their bytes."""
 OLDEST = 1
 """The oldest version of alerts that can be read."""
 _LONGEST = 64 << 10
@@ -100,6 +105,30 @@ class Alert:
         default=None,
     )
     unit: str | None = declared("the unit of a quantile", since=2, default=None)
+    group: str | None = declared(
+        "the first of two groups, with the share `before`. It and the next three are only in alerts of kind `arms`",
+        since=2,
+        is_optional=True,
+        document={"type": "string"},
+        default=None,
+    )
+    with_: str | None = declared(
+        "the second group, with the share `share`", since=2, is_optional=True, document={"type": "string"}, default=None
+    )
+    difference: Known = declared(
+        "the second share minus the first one. `low` and `high` are its 95% interval, which holds at every look",
+        since=2,
+        is_optional=True,
+        document=_NUMBER,
+        default=None,
+    )
+    p_value: Chance = declared(
+        "a bound of the probability that two equal groups ever differ as much",
+        since=2,
+        is_optional=True,
+        document={**_NUMBER, "minimum": 0, "maximum": 1},
+        default=None,
+    )
 
     @classmethod
     def of(cls, **values: Any) -> Self:
@@ -114,7 +143,7 @@ class Alert:
         window = self.window
         parts = [self.query, self.digest, self.attribute or "", window.kind, window.size, window.step, window.end]
         # Only surges and fades have a scale. No empty part may follow, because the keys of others must stay the same.
-        parts += [self.kind, self.value, self.scale]
+        parts += [self.kind, self.value, self.scale, self.group, self.with_]
         return "|".join(str(part) for part in parts if part is not None).encode()
 
     @property
@@ -134,7 +163,10 @@ _MISSING = {name: field.missing() for name, field in declarations(Alert).items()
 
 def members(alert: Alert) -> dict[str, Any]:
     """Return the members of an alert by their names in JSON."""
-    return {json_name(part.name): getattr(alert, part.name) for part in fields(alert)}
+    all_members = {json_name(part.name): getattr(alert, part.name) for part in fields(alert)}
+    if alert.kind == ARMS:
+        return all_members
+    return {name: value for name, value in all_members.items() if name not in OWN_MEMBERS}
 
 
 def encode(alert: Alert) -> bytes:

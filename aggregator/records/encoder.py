@@ -4,7 +4,7 @@ Every worker writes the same bytes of a final record, because they depend only o
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 from aggregator.records import cut
 from aggregator.records.findings import GroupTotal, WindowFindings
@@ -54,6 +54,12 @@ def encode(findings: WindowFindings) -> WindowRecords:
         cuts=tuple(place in cut_places for place in totals),
         maps=tuple(maps_records(findings)),
     )
+
+
+def encode_group(findings: WindowFindings, place: RecordPlace) -> bytes:
+    """Return the record of one attribute of a group with reports."""
+    row = findings.by_group[cast(int, place.group)][place.attribute]
+    return _record(findings, row, place.group)[1]
 
 
 def _rows(window: WindowFindings) -> list[tuple[RecordPlace, GroupTotal]]:

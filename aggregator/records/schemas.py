@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aggregator.records.alert import COMPARISONS, Alert
+from aggregator.records.alert import ARMS, COMPARISONS, OWN_MEMBERS, Alert
 from aggregator.records.field import declarations, properties
 from aggregator.records.record import VERSION, Record
 from aggregator.records.words import WITHHELD
@@ -56,13 +56,18 @@ def alert_schema() -> Schema:
         "title": "An alert of hubbub.alerts, version 2",
         "type": "object",
         "properties": properties(Alert),
-        "required": [*declarations(Alert)],
+        "required": [name for name, field in declarations(Alert).items() if not field.is_optional],
         "additionalProperties": False,
         "allOf": [
             {
-                "if": {"properties": {"quantile": null}},
+                "if": {"properties": {"quantile": null, "kind": {"not": {"const": ARMS}}}},
                 "then": {"properties": {"low": chance, "high": chance, "threshold": {"minimum": 0}}},
-            }
+            },
+            {
+                "if": {"properties": {"kind": {"const": ARMS}}},
+                "then": {"required": [*OWN_MEMBERS]},
+                "else": {"properties": dict.fromkeys(OWN_MEMBERS, False)},
+            },
         ],
         "if": {"properties": {"kind": {"enum": [*COMPARISONS]}}},
         "then": _typed(before="number", scale="integer", to="object", **{"from": "object"}),

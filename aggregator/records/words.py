@@ -110,6 +110,14 @@ ALERTS = _by_name(
     Word(name="surge", about="alert", short="has risen to", text="has risen", plural="have risen", tag="risen"),
     Word(name="fade", about="alert", short="has fallen to", text="has fallen", plural="have fallen", tag="fallen"),
     Word(
+        name="arms",
+        about="alert",
+        short="differs between two groups",
+        text="differs between two groups",
+        plural="differ between two groups",
+        tag="differs",
+    ),
+    Word(
         name="found",
         about="alert",
         short="was found for the first time:",

@@ -17,6 +17,17 @@ const LIMITS = { enter: "is proved above", leave: "is proved below" };
 /** Returns a share of an alert as text, or the number of a quantile with its unit. */
 const measure = ({ quantile, unit }, number) => (quantile === null ? percent(number) : quantity(number, unit));
 
+/** Returns the figures of an alert: the share with that before, or the shares of two groups with their difference. */
+const figures = (alert, interval) => {
+  const { group, before } = alert;
+  if (group) {
+    const ends = `difference ${measure(alert, alert.low)} to ${measure(alert, alert.high)}`;
+    return `${group} ${measure(alert, before)}, ${alert.with} ${measure(alert, alert.share)} (${ends})`;
+  }
+  const earlier = before === null ? "" : `, before ${measure(alert, Math.max(before, alert.quantile === null ? 0 : -Infinity))}`;
+  return `${measure(alert, alert.share)}${interval}${earlier}`;
+};
+
 /** Returns what has become of a value or of a quantile, in words. */
 const change = (alert) =>
   alert.quantile === null || !LIMITS[alert.kind] ? verb(alert) : `${LIMITS[alert.kind]} ${quantity(alert.threshold, alert.unit)}`;
@@ -38,7 +49,8 @@ export class Alerts {
     this.#all = alerts;
     const first = new Map();
     for (const alert of [...alerts].reverse()) {
-      const key = JSON.stringify([alert.query, alert.kind, alert.value, alert.attribute, Math.floor(alert.window.end / FRESH)]);
+      const about = [alert.query, alert.kind, alert.value, alert.attribute, alert.group, alert.with];
+      const key = JSON.stringify([...about, Math.floor(alert.window.end / FRESH)]);
       if (!first.has(key)) first.set(key, alert);
     }
     const groups = new Map();
@@ -56,11 +68,10 @@ export class Alerts {
   notify(alert) {
     if (alert.baseline) return;
     const close = () => note.remove();
-    const figures = `${measure(alert, alert.share)}${this.#before(alert)}`;
-    const text = `${nameInText(alert.value)} ${change(alert)}${stretch(alert)} (${subject(alert)}): ${figures}`;
+    const text = `${nameInText(alert.value)} ${change(alert)}${stretch(alert)} (${subject(alert)}): ${figures(alert, "")}`;
     const note = element("p", {}, element("span", {}, text), element("button", { type: "button", onclick: close }, "Dismiss"));
     const notes = [...this.news.children];
-    note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value]);
+    note.dataset.key = JSON.stringify([alert.query, alert.attribute, alert.kind, alert.value, alert.group, alert.with]);
     note.dataset.kind = alert.kind;
     if (notes.some((each) => each.dataset.key === note.dataset.key)) return;
     if (notes.length >= MOST_NOTES) (notes.findLast((each) => !CHANGED.includes(each.dataset.kind)) ?? notes.at(-1)).remove();
@@ -107,24 +118,20 @@ export class Alerts {
     return others.some((each) => each.kind === "leave" && each.window.end > Math.max(...entries)) ? "back" : null;
   }
 
-  #before(alert) {
-    return alert.before === null ? "" : `, before ${measure(alert, Math.max(alert.before, alert.quantile === null ? 0 : -Infinity))}`;
-  }
-
   /** Returns the time of an alert, as a link to its window. */
-  #time({ query, attribute, value, window, from }) {
+  #time({ query, attribute, value, window, from, group, with: other }) {
     const time = element("time", { datetime: new Date(1000 * window.end).toISOString() }, moment(window.end));
     if (this.address === null) return time;
     const settings = {
       q: query,
       window: windowKey(window),
       attribute,
-      group: null,
+      group: group ?? null,
       value,
       at: window.end,
       filling: null,
       find: null,
-      compare: null,
+      compare: other ? `group ${other}` : null, // as the list of comparisons names it
       from: from?.end ?? null,
     };
     const title = from ? "Show this window and what it is compared with" : "Show this window";
@@ -132,8 +139,7 @@ export class Alerts {
   }
 
   #row(alert) {
-    const interval = `${measure(alert, alert.low)} to ${measure(alert, alert.high)}`;
-    const share = `${measure(alert, alert.share)} (${interval})${this.#before(alert)}`;
+    const share = figures(alert, ` (${measure(alert, alert.low)} to ${measure(alert, alert.high)})`);
     const label = element("span", { class: `tag ${alert.kind}` }, tag(alert));
     return element(
       "li",

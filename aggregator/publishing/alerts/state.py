@@ -23,6 +23,8 @@ Counts = NDArray[np.integer]
 Value = Any
 """The position of a value, or the name of a quantile or range of numbers."""
 
+ArmValue = tuple[str, str, str]
+"""Two groups, and the name of a value or quantile."""
 VERSION = 3
 """The version of a state record."""
 _WITHOUT_FADES = 2
@@ -82,6 +84,8 @@ class State:
     references: tuple[Reference, ...] = ()
     has_values: bool = False
     """Whether any final had values to show. The values of the first one were above before: a baseline."""
+    arms: frozenset[ArmValue] = frozenset()
+    """The values that have had an alert, with their two groups."""
 
 
 def newest_before(references: Sequence[Reference], start: int, groups: GroupNumbers = GROUP_0) -> Reference | None:
@@ -116,7 +120,7 @@ def later_references(
 
 def dump(state: State) -> bytes:
     """Return a state as bytes: a line of JSON, then the counts of the references."""
-    head = {
+    head: dict[str, Any] = {
         "version": VERSION,
         "end": state.end,
         "shown": state.has_values,
@@ -124,6 +128,9 @@ def dump(state: State) -> bytes:
         "silent": [_silence_row(silence) for silence in state.silences],
         "kept": [_reference_row(reference) for reference in state.references],
     }
+    # Without such alerts the bytes are those of releases that know none.
+    if state.arms:
+        head["arms"] = sorted(state.arms)
     counts = [reference.counts.astype(_WIDTHS[reference.counts.itemsize]).tobytes() for reference in state.references]
     return b"".join([orjson.dumps(head), b"\n", *counts])
 
@@ -162,6 +169,7 @@ def load(data: bytes) -> State:
             silences=_silences(head),
             references=tuple(references),
             has_values=bool(head["shown"]),
+            arms=frozenset(map(_arm_value, head.get("arms", []))),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ReportError(f"the alert state is unreadable: {error!r}") from error
@@ -170,6 +178,13 @@ def load(data: bytes) -> State:
     if start != len(body):
         raise ReportError(f"the alert state has {len(body)} bytes of counts, but claims {start}")
     return state
+
+
+def _arm_value(row: list[object]) -> ArmValue:
+    if len(row) != 3 or not all(isinstance(text, str) for text in row):
+        raise ReportError("the alert state needs two groups and a value")
+    group, other, value = map(str, row)
+    return group, other, value
 
 
 def _silences(head: dict[str, Any]) -> tuple[Silence, ...]:

@@ -109,7 +109,7 @@ def step(
         alerts.append(writer.alert(direction, row, stretches))
 
     references = later_references(watch.window, state.references, final.start, final.end, final.estimate, final.groups)
-    return State(final.end, tests.above, silences, references, has_values=True), alerts
+    return State(final.end, tests.above, silences, references, has_values=True, arms=state.arms), alerts
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ class Notice:
     """The number of windows of a change."""
     is_name: bool = False
     """Whether the value is a name that a search has found."""
+    sides: tuple[str, str | None] | None = None
+    """The two groups of a difference. Then `before` is of the first one, and the row of the second one."""
 
     @classmethod
     def of(cls, alert: Alert) -> Self:
@@ -52,6 +54,7 @@ class Notice:
             proof=proof,
             windows=alert.scale or 1,
             is_name=alert.is_name,
+            sides=None if alert.group is None else (alert.group, alert.with_),
         )
 
     @property
@@ -64,7 +67,19 @@ class Notice:
         """Return over how many windows a change took place, if it is more than one."""
         return f", over {self.windows} windows" if self.windows > 1 else ""
 
+    @property
+    def listed(self) -> str:
+        """The value with its figures."""
+        if self.sides is None:
+            return f"{self.row.name} {self.row}"
+        # The interval of the row is that of the difference, so no share can be shown with it.
+        group, other = self.sides
+        before = "" if self.before is None else f" ({self.row.text(self.before)})"
+        return f"{self.row.name} between {group}{before} and {other} ({self.row.text(self.row.amount)})"
+
     def __str__(self) -> str:
+        if self.sides is not None:
+            return f"a difference of {self.listed}"
         before = "" if self.before is None else f", before {self.row.text(self.before)}"
         verb = alert_word(self.kind, is_name=self.is_name).short.format(proof=self.proof)
         return f"{self.row.name} {verb} {self.row}{before}{self.over}"
@@ -102,7 +117,7 @@ def _change_text(ranking: Sequence[Notice], top: int) -> str:
 
     word = alert_word(notice.kind, is_name=notice.is_name)
     verb = (word.plural or word.text).format(proof=notice.proof)
-    values = [f"{notice.row.name} {notice.row}" for notice in ranking]
+    values = [notice.listed for notice in ranking]
     return f"{_plural(len(ranking), notice.thing)} {verb}: {_list_text(values, top)}"
 
 
