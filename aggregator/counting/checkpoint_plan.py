@@ -127,10 +127,11 @@ class CheckpointPlan:
     def phases(self, progress: Callable[["CheckpointPlan"], Write]) -> Iterator[WritePhase]:
         """Yield the phases in order: ids before their tallies, and the progress after everything that it covers.
 
-        The clock record comes before the progress. A kill between the two must leave no closed clock whose offsets
-        nobody knows.
+        Rejects come before the tallies, because a successor does not look again at frames that a tally covers. The
+        clock record comes before the progress. A kill between the two must leave no closed clock whose offsets nobody
+        knows.
         """
-        yield WritePhase(self.ids)
-        yield WritePhase(self.tallies, self.snapshots, self.rejects)
+        yield WritePhase(self.ids, rejects=self.rejects)
+        yield WritePhase(self.tallies, self.snapshots)
         yield WritePhase([], clock=self.clock)
         yield WritePhase([] if self.quiet else [progress(self)])

@@ -45,7 +45,5 @@ def faults(world, versions, records):
                 record.step,
                 f"{record.key!r} is refused for {dict(record.headers)['reason']!r}, not for {reasons[record.key]}",
             )
-    # A worker that dies between a tally and its rejects leaves no name of a duplicate: its successor skips the frame.
-    missing = [key for key in reasons.keys() - contents.keys() if reasons[key] != "duplicate"]
-    for key in sorted(missing):
+    for key in sorted(reasons.keys() - contents.keys()):
         yield world.steps, f"{key!r} is refused for {reasons[key]}, and not named"
