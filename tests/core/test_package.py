@@ -14,7 +14,7 @@ from tests.core.compiler import SOURCE, WARNINGS, compiler, run
 from tests.core.test_definitions import body_of, good
 
 OUTSIDE = {"memcpy", "memmove", "memset", "memcmp"}
-MOST_BYTES = 40 * 1024
+MOST_BYTES = 40_000
 MOST_STACK = 16 * 1024
 NESTING = 9
 """A function that calls itself does so once for each level of JSON, which nests at most 8 deep."""

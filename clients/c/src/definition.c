@@ -60,7 +60,7 @@ static int read_numbers(hb_query *query) {
 }
 
 /* Return the place of a string in a list of names, or -1. */
-static int place_of(hubbub_text string, const char *const *names, int count) {
+static int place_of(hubbub_text string, const char names[][6], int count) {
   for (int i = 0; i < count; i++) {
     if (hb_json_is(string, hb_text(names[i]))) return i;
   }
@@ -68,7 +68,7 @@ static int place_of(hubbub_text string, const char *const *names, int count) {
 }
 
 static int read_kinds(hb_query *query) {
-  static const char *const answers[] = {"life", "once", "fresh"}, *const solutions[] = {"smp", "spl"};
+  static const char answers[][6] = {"life", "once", "fresh"}, solutions[][6] = {"smp", "spl"};
   int answer = place_of(hb_listed(query->item, "answers"), answers, 3);
   int solution = place_of(hb_listed(query->item, "solution"), solutions, 2);
   int has_attributes = hb_listed(query->item, "attributes").size > 0;

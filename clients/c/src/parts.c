@@ -68,7 +68,7 @@ static int accept(const context *part, hb_oracle *oracle) {
 
 /* Read the settings of sub: how many buckets a report names, and the family of its maps. */
 static int read_maps(const context *part, hb_oracle *oracle) {
-  static const char *const families[] = {"full", "short", "line"};
+  static const char families[][6] = {"full", "short", "line"};
   hubbub_text rows = own(part, "rows");
   unsigned family = 0;
   while (family < HB_ROWS_FREE && !hb_json_is(rows, hb_text(families[family]))) family++;
@@ -78,8 +78,8 @@ static int read_maps(const context *part, hb_oracle *oracle) {
 }
 
 static int read_oracle(const context *part, hb_oracle *oracle, uint64_t size) {
-  static const char *const names[HB_KINDS] = {"grr",  "sue",   "oue", "ss",   "blh", "olh",
-                                              "full", "short", "hr",  "haar", "sub"};
+  static const char names[HB_KINDS][6] = {"grr",  "sue",   "oue", "ss",   "blh", "olh",
+                                          "full", "short", "hr",  "haar", "sub"};
   hubbub_text name = own(part, "oracle");
   unsigned kind = 0;
   while (kind < HB_KINDS && !hb_json_is(name, hb_text(names[kind]))) kind++;

@@ -5,9 +5,8 @@ enum bound { AT_MOST, AT_LEAST, EQUAL, BOUNDS };
 
 /* The members of each bound, with the first bytes that a value may have. 0 stands for null. */
 typedef struct {
-  const char *member, *forms;
-  enum bound bound;
-  int may_be_null;
+  char member[14], forms[4];
+  unsigned char bound, may_be_null;
 } pin;
 
 static const pin pins[] = {
