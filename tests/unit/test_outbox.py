@@ -191,7 +191,7 @@ def test_rejects_keep_their_headers():
     producer = Producer()
     reject = Reject(5, b"start", "late", "by 3 s")
     checkpoints = partial(Checkpoints, SimpleNamespace(topic="p.reports"))
-    with_outbox(lambda outbox: checkpoints(outbox, None, None, None)._set_aside(4, [reject]), producer)
+    with_outbox(lambda outbox: checkpoints(outbox, None, None, None, None)._set_aside(4, [reject]), producer)
     [(topic, partition, [(key, value, headers)])] = producer.sent
     assert topic == f"p.{REJECTS}"
     assert partition == 1

@@ -11,8 +11,14 @@ from aggregator.board.answers import lookup
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.answers.window_answers import TableAnswer
 from aggregator.board.store.store import Store
-from aggregator.records.alert import Alert, members
-from hubbub.http.schema import read, schema
+from aggregator.records.alert import OWN_MEMBERS, Alert, decode, members
+from hubbub.http.schema import Schema, schema
+
+_EVERY_MEMBER = schema(Alert)
+_ALERT: Schema = {
+    **_EVERY_MEMBER,
+    "required": [name for name in _EVERY_MEMBER["required"] if name not in OWN_MEMBERS],
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,11 +29,11 @@ class Alerts(TableAnswer):
         *("share", "low", "high", "before", "probability", "scale", "id"),
     )
 
-    alerts: list[Annotated[dict[str, Any], schema(Alert)]]
+    alerts: list[Annotated[dict[str, Any], _ALERT]]
 
     @property
     def rows(self) -> Sequence[Any]:
-        return [read(Alert, row) for row in orjson.loads(orjson.dumps(self.alerts))]
+        return [decode(orjson.dumps(row)) for row in self.alerts]
 
     @classmethod
     def of(cls, store: Store, parameters: Parameters, name: str) -> Self:

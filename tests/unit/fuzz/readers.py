@@ -15,6 +15,7 @@ import orjson
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.server.route import ROUTES
 from aggregator.board.server.viewers import ViewerFile
+from aggregator.board.store import notes
 from aggregator.board.store.store import Store
 from aggregator.counting.admission.gate import Gate
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
@@ -446,6 +447,7 @@ READERS = (
             "oracles.query.domain_reader:read_domain",
             "oracles.query.settings:read_quantiles",
             "oracles.query.settings:read_limits",
+            "oracles.query.groups:read_comparisons",
             "oracles.query.groups:read_groups",
             "oracles.query.groups:read_weights",
             "oracles.query.draft:Draft.read",
@@ -502,6 +504,12 @@ READERS = (
         "producers.simulation.crowd.crowd_groups:read_groups",
         lambda: ["ios=0.5,web=0.3", "ios=1"],
         _text(lambda text: crowd_groups.read_groups(text, ["uniform"], [], PLATFORMS)),
+        (ParameterError,),
+    ),
+    Reader(
+        "aggregator.board.store.notes:parse",
+        lambda: ["2026-11-27T08:00:00Z new homepage", "2026-11-27 a holiday"],
+        _text(notes.parse),
         (ParameterError,),
     ),
     Reader(
@@ -602,6 +610,7 @@ READERS = (
 
 NO_READERS = {
     "hubbub.definitions.formats_record:read": "moves the topic of definitions, which `catalog.read` reads",
+    "aggregator.board.store.notes:read": "reads the lines of a bounded file by `parse`",
     "aggregator.sink.folder:Folder.read": "moves bytes of files, which `SinkState.decode` and `row_file.decode` read",
     "aggregator.sink.writer:Target.read": "moves the bytes of a file, as `Folder.read` does",
     "aggregator.sink.target_reader:read_rows": "reads files by `row_file.decode`",
