@@ -15,7 +15,7 @@ from hubbub.kafka.settings import Kafka
 from tests.logs import random_log
 from tests.owners import Owner, Topics, settle
 
-PHASES = ({"ids"}, {"tally", "closed", "reject"}, {"clock"}, {"progress"})
+PHASES = ({"ids", "reject"}, {"tally", "closed"}, {"clock"}, {"progress"})
 
 
 def kind_of(key):
