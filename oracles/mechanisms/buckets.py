@@ -1,27 +1,20 @@
 """A choice of the number of buckets, shared by FULL and SHORT."""
 
 from collections.abc import Callable, Iterator
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from decimal import localcontext
 from typing import ClassVar, cast
-
-import numpy as np
 
 from oracles.errors import ParameterError
 from oracles.mechanisms import chance
-from oracles.mechanisms.entropy import Source, source
-from oracles.mechanisms.families import Family, Words
-from oracles.mechanisms.hashing import MAX_ROWS, Hashing
+from oracles.mechanisms.families import Family
+from oracles.mechanisms.hashing import MAX_ROWS
+from oracles.mechanisms.map_hashing import LONGEST, MapHashing
 from oracles.mechanisms.pair_law import Subsets
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import Forms
-from oracles.types import Ints
-
-LONGEST = 64
-"""Most bits of a report."""
 
 
-class Buckets(Hashing):
+class Buckets(MapHashing):
     """A base of local hashing in at most 8 bytes. Without `buckets` it takes the number with the smallest variance."""
 
     family: ClassVar[Family]
@@ -39,7 +32,8 @@ class Buckets(Hashing):
             raise ParameterError(f"{name}: a report of {size} values needs more than {LONGEST} bits; choose olh or hr")
         # Decimal, since two clients whose floats differ in the last bit could take another number of buckets.
         with localcontext(chance.DIGITS):
-            best = min(choices, key=lambda rows: self._total(rows, bits, size, chance.exp(epsilon)))
+            e = chance.exp(epsilon)
+            best = min(choices, key=lambda rows: Subsets(self.family, rows, bits).total(size, e))
         if buckets is not None and buckets not in [1 << rows for rows in choices]:
             raise ParameterError(
                 f"buckets must be a power of two from {1 << choices[0]} to {1 << choices[-1]}, got {buckets!r}"
@@ -48,9 +42,7 @@ class Buckets(Hashing):
         self.fewer = None if buckets in (None, 1 << best) else buckets
         """Number of buckets, or None if it is the best for epsilon."""
         rows = best if buckets is None else int(buckets).bit_length() - 1
-        self.subsets = Subsets(self.family, rows, bits)
-        """How often a report supports two values together."""
-        super().__init__(name, epsilon, size, rows, words=self.family.words(rows), bits=bits, table=table)
+        super().__init__(name, epsilon, size, Subsets(self.family, rows, bits), table=table)
 
     @classmethod
     def code_bits_of(cls, size: int) -> int:
@@ -75,27 +67,3 @@ class Buckets(Hashing):
 
     def __repr__(self) -> str:
         return super().__repr__() if self.fewer is None else f"{super().__repr__()[:-1]}, buckets={self.fewer})"
-
-    def _q(self, p: Fraction) -> Fraction:
-        return self.subsets.rate(p)
-
-    def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
-        return self.family.draw(count, self.hashes, self.bits, source(rng))
-
-    def _expand(self, words: list[Words]) -> list[Words]:
-        return self.family.rows_of(words, self.hashes, self.bits)
-
-    def _forged(self, codes: Ints, count: int, rng: "np.random.Generator") -> Ints:
-        return self.family.forged(codes, self.hashes, self.bits, count=count, rng=rng)
-
-    @classmethod
-    def _total(cls, rows: int, bits: int, size: int, e: Decimal) -> Decimal:
-        """Return the sum of the variances of all shares, times n."""
-        buckets = 1 << rows
-        c = cls.family.collision(rows, bits)
-        p = e / (e + buckets - 1)
-        collision = Decimal(c.numerator) / c.denominator
-        q = p * collision + (1 - p) * (1 - collision) / (buckets - 1)
-        if p <= q:
-            return Decimal("inf")
-        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q)

@@ -7,7 +7,6 @@ from oracles.mechanisms.buckets import Buckets
 from oracles.mechanisms.families import FAMILIES
 from oracles.mechanisms.hashing import nonzero_marks
 from oracles.mechanisms.pair_law import Subsets
-from oracles.readable import RowDraw
 from oracles.types import Flags, Floats, Reports
 
 
@@ -54,19 +53,9 @@ class Full(Buckets):
         """Variance of the counts of marks. The rows of a report are different, so it is smaller than for OLH."""
         return 1.0 - (self.hashes - 1) / (self.cells - 2)
 
-    @property
-    def supports_one(self) -> bool:
-        """Whether a bucket holds exactly one value: the rows are then a bijection."""
-        return self.hashes == self.bits and self.size == self.cells
-
-    @property
-    def row_draws(self) -> tuple[RowDraw, ...]:
-        """The rows of a report, or none if it names one value."""
-        return () if self.supports_one else super().row_draws
-
     def set_law(self, values: int) -> tuple[int, float, float] | None:
         """Return the law of a set if a bucket holds one code: then values exclude each other."""
-        if self.hashes < self.bits:
+        if not self.subsets.names_one_code:
             return super().set_law(values)
         return 1, self.p + (values - 1) * self.q, values * self.q
 

@@ -1,5 +1,6 @@
 """Reports that name random subsets of buckets: how often they support one value, or two values together."""
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -19,6 +20,23 @@ class Subsets(NamedTuple):
         """Return q: the probability that a report supports another value. p is that of the own value."""
         c = self.family.collision(self.rows, self.bits)
         return c * p + (1 - c) * self._other(p)
+
+    @property
+    def names_one_code(self) -> bool:
+        """Whether a report names one bucket, in which no two codes are."""
+        return self.members == 1 and not self.family.collision(self.rows, self.bits)
+
+    def total(self, size: int, e: Decimal) -> Decimal:
+        """Return the sum of the variances of all shares, times n. It is infinite if q is not below p."""
+        g = 1 << self.rows
+        m = self.members
+        p = m * e / (m * e + g - m)
+        collision = self.family.collision(self.rows, self.bits)
+        c = Decimal(collision.numerator) / collision.denominator
+        q = p * c + (1 - c) * (p * (m - 1) + (1 - p) * m) / (g - 1)
+        if p <= q:
+            return Decimal("inf")
+        return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q)
 
     def pairs(self, p: Fraction) -> tuple[Fraction, Fraction]:
         """Return P(the own value and another one), and P(two other values), in the subset of one report."""

@@ -1,8 +1,7 @@
 """SUB, random subsets of buckets: near the smallest possible error of any oracle, in few bytes."""
 
 from collections.abc import Iterator
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from decimal import localcontext
 from functools import cached_property
 from math import comb
 
@@ -17,15 +16,13 @@ from oracles.kernels.galois import POLYNOMIALS, logarithms
 from oracles.mechanisms import chance
 from oracles.mechanisms.entropy import Source, source
 from oracles.mechanisms.families import FAMILIES
-from oracles.mechanisms.hashing import RUN, Hashing, Words, nonzero_marks
+from oracles.mechanisms.hashing import RUN, Words, nonzero_marks
+from oracles.mechanisms.map_hashing import LONGEST, MapHashing
 from oracles.mechanisms.pair_law import Subsets
 from oracles.mechanisms.protocol import Oracle
 from oracles.mechanisms.table import Forms
-from oracles.readable import RowDraw
 from oracles.types import MARKS, Flags, Floats, Ints, Reports, Rows
 
-LONGEST = 64
-"""Most bits of a report."""
 _MOST_ROWS = {"full": 9, "line": 11, "short": 9}
 """Most rows of each family. A tally of line counts codes, and its cost does not grow with the rows."""
 MOST_BUCKETS = 1 << max(_MOST_ROWS.values())
@@ -33,7 +30,7 @@ MOST_MEMBERS = 7
 """Most buckets of a subset. More would bring no report nearer to the optimum (docs/choosing.md)."""
 
 
-class Sub(Hashing):
+class Sub(MapHashing):
     """A random subset of m of g = 2**l buckets: the own bucket and m - 1 others with probability p, else m others.
 
     The map from codes of k bits to buckets is random: of the families full, short or line. With full and line each
@@ -58,15 +55,14 @@ class Sub(Hashing):
         subset: int | None = None,
         rows: str | None = None,
     ) -> None:
-        self.subsets = _chosen(epsilon, size, buckets=buckets, subset=subset, rows=rows)
-        self.family = self.subsets.family
-        self.subset = self.members = self.subsets.members
+        subsets = _chosen(epsilon, size, buckets=buckets, subset=subset, rows=rows)
+        self.family = subsets.family
+        self.subset = self.members = subsets.members
         self.row_family = self.family.name
-        self.fewer = 1 << self.subsets.rows
+        self.fewer = 1 << subsets.rows
         self.combinations = combinations(self.fewer, self.members)
         self.head = (self.combinations.count - 1).bit_length()
-        words = self.family.words(self.subsets.rows)
-        super().__init__("sub", epsilon, size, self.subsets.rows, words=words, bits=self.subsets.bits)
+        super().__init__("sub", epsilon, size, subsets)
 
     @classmethod
     def all_subsets(cls, size: int) -> list[Subsets]:
@@ -84,15 +80,6 @@ class Sub(Hashing):
 
     def _width(self) -> int:
         return -(-self.used // 8)
-
-    def _q(self, p: Fraction) -> Fraction:
-        return self.subsets.rate(p)
-
-    def rows(self, count: int, rng: "np.random.Generator | Source | None" = None) -> Ints:
-        return self.family.draw(count, self.hashes, self.bits, source(rng))
-
-    def _expand(self, words: list[Words]) -> list[Words]:
-        return self.family.rows_of(words, self.hashes, self.bits)
 
     def answer(self, classes: Ints, rows: Rows, rng: "np.random.Generator | Source | None" = None) -> Reports:
         draw = source(rng)
@@ -208,7 +195,7 @@ class Sub(Hashing):
 
     def forge(self, targets: Ints, count: int, rng: "np.random.Generator") -> Reports:
         """Return maps that put many targets into one bucket, and the subsets with most targets."""
-        words = self.family.forged(targets + self.offset, self.hashes, self.bits, count=count, rng=rng)
+        words = self._forged(targets + self.offset, count, rng)
         reports = []
         for run in runs(count, self.buckets, RUN):
             here = words[run]
@@ -220,19 +207,9 @@ class Sub(Hashing):
             reports.append(self.pack(self.combinations.ranks(np.sort(best, axis=1)), here))
         return np.concatenate(reports) if reports else np.zeros((0, self.width), np.uint8)
 
-    @property
-    def supports_one(self) -> bool:
-        """Whether a subset is one bucket that holds exactly one value: the rows are then a bijection."""
-        return self.members == 1 and self.hashes == self.bits and self.size == self.cells
-
-    @property
-    def row_draws(self) -> tuple[RowDraw, ...]:
-        """The rows of a report, or none if it names one value."""
-        return () if self.supports_one else super().row_draws
-
     def set_law(self, values: int) -> tuple[int, float, float] | None:
         """Return the law of one value, or of a set whose values exclude each other. Other sets have wider tails."""
-        if values > 1 and self.members == 1 and self.hashes == self.bits:
+        if values > 1 and self.subsets.names_one_code:
             return 1, self.p + (values - 1) * self.q, values * self.q
         return super().set_law(values) if values == 1 else None
 
@@ -293,17 +270,4 @@ def _chosen(epsilon: float, size: int, *, buckets: int | None, subset: int | Non
     # Decimal, since two machines whose floats differ in the last bit could choose differently.
     with localcontext(chance.DIGITS):
         e = chance.exp(epsilon)
-        return choices[0] if len(choices) == 1 else min(choices, key=lambda choice: _total(choice, size, e))
-
-
-def _total(choice: Subsets, size: int, e: Decimal) -> Decimal:
-    """Return the sum of the variances of all shares, times n."""
-    g = 1 << choice.rows
-    m = choice.members
-    p = m * e / (m * e + g - m)
-    c = choice.family.collision(choice.rows, choice.bits)
-    together = Decimal(c.numerator) / c.denominator
-    q = together * p + (1 - together) * (p * (m - 1) + (1 - p) * m) / (g - 1)
-    if p <= q:
-        return Decimal("inf")
-    return size * q * (1 - q) / (p - q) ** 2 + (1 - p - q) / (p - q)
+        return choices[0] if len(choices) == 1 else min(choices, key=lambda choice: choice.total(size, e))

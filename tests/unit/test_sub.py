@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from oracles import oracle
+from oracles.conformance import check
 from oracles.errors import ParameterError
 from oracles.kernels.combinations import combinations
 from oracles.kernels.galois import POLYNOMIALS, logarithms
@@ -234,6 +235,17 @@ def test_forgeries_support_as_many_targets_as_a_subset_can(rows):
     state = o.zeros()
     o.add(state, o.forge(targets, 500, np.random.default_rng(2)))
     assert (o.support(state, 500)[targets] == 500).all()
+
+
+def test_values_exclude_each_other_only_if_no_two_codes_share_a_bucket():
+    """Under `short` two of eight values share one of eight buckets in an eighth of all maps."""
+    full, short = (oracle("sub", epsilon=2.0, size=8, buckets=8, subset=1, rows=rows) for rows in ("full", "short"))
+    assert full.supports_one
+    assert full.set_law(3) == (1, full.p + 2 * full.q, 3 * full.q)
+    assert not short.supports_one
+    assert short.row_draws
+    assert short.set_law(3) is None
+    check(short)
 
 
 def test_forged_reports_are_seen_in_the_marks():
