@@ -81,7 +81,7 @@ ANSWER_KEYS = (
     Key(
         "rows",
         "family of the random maps from values to buckets of `sub`: `full`, `short` or `line` "
-        "([methods.md](choosing.md#random-subsets-of-buckets))",
+        "([choosing.md](choosing.md#random-subsets-of-buckets))",
         choice(*FAMILIES),
         default_text="the best for epsilon",
         dump=lambda query: query.rows,
