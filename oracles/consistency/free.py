@@ -1,10 +1,12 @@
 """The prior `free`: a law of shares without a family, and the posterior under any law that is given as atoms."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from oracles.estimate import Estimate
 from oracles.kernels import saddlepoint
-from oracles.kernels.atoms import AtomPosterior, Atoms, Coordinate, LogDensity, Scene, fit
+from oracles.kernels.atoms import AtomPosterior, Atoms, Coordinate, Scene, fit
 from oracles.types import Floats
 
 
@@ -24,37 +26,39 @@ def scene_of(estimate: Estimate) -> Scene:
 
     Densities are those of n x, as for the families, so that likelihoods can be compared.
     """
-    noise = estimate.noise
-    is_exact = not estimate.is_sample and estimate.n_independent == estimate.n
-    return Scene.of(
-        estimate.shares,
-        Coordinate(noise.a, noise.b),
-        _exact(estimate) if is_exact else _normal(estimate),
-    )
-
-
-def _exact(estimate: Estimate) -> LogDensity:
     n = estimate.n
-    p = estimate.oracle.p
-    q = estimate.oracle.q
-    scale = float(np.log(p - q))
+    noise = estimate.noise
+    is_exact = not estimate.is_sample and estimate.n_independent == n
+    law = ExactNoise(n, estimate.oracle.p, estimate.oracle.q) if is_exact else NormalNoise(n, noise.a, noise.b)
+    return Scene.of(estimate.shares, Coordinate(noise.a, noise.b), law)
 
-    def log_density(noisy_share: Floats, true_share: Floats) -> Floats:
-        counts = n * (q + (p - q) * noisy_share)
-        result: Floats = saddlepoint.log_density(counts, n * true_share, n=n, p=p, q=q) + scale
+
+@dataclass(frozen=True)
+class ExactNoise:
+    """The law of a sum of two binomials. It is a value, and no closure, because findings go between processes."""
+
+    n: int
+    p: float
+    q: float
+
+    def __call__(self, noisy_share: Floats, true_share: Floats) -> Floats:
+        gap = self.p - self.q
+        counts = self.n * (self.q + gap * noisy_share)
+        densities = saddlepoint.log_density(counts, self.n * true_share, n=self.n, p=self.p, q=self.q)
+        result: Floats = densities + float(np.log(gap))
         return result
 
-    return log_density
 
+@dataclass(frozen=True)
+class NormalNoise:
+    """The law for samples of people and for repeated answers, whose counts are no sums of two binomials."""
 
-def _normal(estimate: Estimate) -> LogDensity:
-    """Return the law for samples of people and for repeated answers, whose counts are no sums of two binomials."""
-    noise = estimate.noise
-    scale = np.log(estimate.n) + 0.5 * np.log(2.0 * np.pi)
+    n: int
+    a: float
+    b: float
 
-    def log_density(noisy_share: Floats, true_share: Floats) -> Floats:
-        variance = noise.a + noise.b * true_share
+    def __call__(self, noisy_share: Floats, true_share: Floats) -> Floats:
+        scale = np.log(self.n) + 0.5 * np.log(2.0 * np.pi)
+        variance = self.a + self.b * true_share
         result: Floats = -0.5 * ((noisy_share - true_share) ** 2 / variance + np.log(variance)) - scale
         return result
-
-    return log_density

@@ -5,6 +5,7 @@ Every statistical check has a fixed seed and fails by chance with a probability 
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import zlib
@@ -196,3 +197,14 @@ def test_seven_digits_are_the_same_without_the_vectors_of_the_processor():
             subprocess.run(command, input=shares, env=environment, capture_output=True, text=True, check=True).stdout
         )
     assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("people", [None, 2 * N])
+def test_a_calibration_goes_from_process_to_process(people):
+    """The estimator sends findings to its worker, for reports of their own and for samples of people."""
+    e = seen(counts_of(POPULATIONS["64 hold 60%"]), 2.0, seeded("pickle"))
+    calibrated = calibrate(Estimate(e.shares, N, e.oracle, N, population=people), "best")
+    copy = pickle.loads(pickle.dumps(calibrated))
+    assert copy.prior.family == "free"
+    assert (copy.shares == calibrated.shares).all()
+    assert (copy.above(0.005) == calibrated.above(0.005)).all()
