@@ -13,6 +13,7 @@ import numpy as np
 from aggregator.records.list_intervals import estimate_of
 from aggregator.records.number_answers import Measure
 from aggregator.records.record import Record
+from aggregator.records.subject import IMPOSSIBLE
 from hubbub.http.schema import Chance, Known
 from oracles.consistency import UNBIASED
 from oracles.estimate import Estimate
@@ -38,8 +39,8 @@ class DifferenceRow:
     low: Known
     high: Known
     p_value: Chance
-    proved: bool
-    """Whether a difference is proved, by Holm's procedure over the whole domain."""
+    proved: bool | None
+    """Whether a difference is proved, by Holm's procedure over the whole domain. None if a record is impossible."""
 
 
 class Differences(NamedTuple):
@@ -107,6 +108,10 @@ def value_differences(
     }
     rows |= _untested_rows(before, after, rows.keys())
     proofs = int(changes.proved.sum())
+    # Counts that no crowd has prove nothing, however large the difference is.
+    if IMPOSSIBLE in (*before.flags, *after.flags):
+        rows = {value: replace(row, proved=None) for value, row in rows.items()}
+        proofs = 0
     if names is not None:
         selection = [one_side(rows[name]) for name in names if name in rows]
         return Differences(LEVEL, len(values), proofs, selection, law.width(LEVEL))

@@ -197,3 +197,17 @@ async () => {
 def test_a_value_that_an_earlier_window_proved_is_not_new(watch, board):
     tags = open_page(watch, board, "q=homepage").page.evaluate(TAGS)
     assert tags == {"new": "enter", "twice": "enter", "old": None, "returned": "back", "first": None, "sudden": "new"}
+
+
+VERDICTS = """
+async () => {
+  const { verdict } = await import("/static/changes.js");
+  const row = (proved, difference) => verdict({ proved, difference });
+  return [row(true, 0.1), row(false, 0.1), row(null, 0.1), row(false, null)];
+}
+"""
+
+
+def test_a_row_says_what_it_proves(watch, board):
+    words = open_page(watch, board, "q=homepage").page.evaluate(VERDICTS)
+    assert words == ["proved", "may be chance", "proves nothing: impossible counts", "in one window only"]

@@ -9,6 +9,8 @@ import pytest
 from scipy import stats
 
 from aggregator.reading.audit.comparison import Comparison
+from aggregator.records.decoder import decode
+from aggregator.records.differences import value_differences
 from aggregator.records.span import Span
 from aggregator.records.subject import IMPOSSIBLE
 from aggregator.tallies.snapshot import Snapshot
@@ -192,6 +194,15 @@ def test_an_impossible_record_proves_and_promises_nothing_and_makes_no_alert():
     assert honest_row["central"] is not None
     assert not any(row["hitters"].values())
     assert (len(honest.decision.alerts), len(forged.decision.alerts)) == (1, 0)
+
+
+@pytest.mark.parametrize("counts", [(HONEST, FORGED), (FORGED, HONEST)], ids=["later", "earlier"])
+def test_a_comparison_with_an_impossible_record_proves_nothing(counts):
+    before, after = (decode(result(row).window.records[0][1]) for row in counts)
+    comparison = value_differences(before, after, size=4, family_error=0.05)
+    assert min(row.p_value for row in comparison.rows) < 1e-9, "the numbers stay"
+    assert [row.proved for row in comparison.rows] == [None] * 4
+    assert comparison.proofs == 0
 
 
 def test_an_impossible_record_leaves_the_state_of_alerts_as_it_is():

@@ -19,6 +19,13 @@ export function promise({ looks, family_error: error }, noun) {
   return `A single look proves a false ${noun} in ${chance}.`;
 }
 
+/** Returns in words what a row proves. Without a verdict one of the records has counts that no crowd has. */
+export function verdict({ proved, difference }) {
+  if (proved) return "proved";
+  if (difference === null) return "in one window only";
+  return proved === null ? "proves nothing: impossible counts" : "may be chance";
+}
+
 const place = (node, from, to, reach) => {
   const at = (share) => 50 + (50 * Math.min(Math.max(share, -reach), reach)) / reach;
   node.style.left = `${at(from)}%`;
@@ -95,7 +102,6 @@ export class Changes {
 
   /** Returns a row with these texts. */
   row(row, name, { before, after, difference, interval, track }) {
-    const word = row.proved ? "proved" : row.difference === null ? "in one window only" : "may be chance";
     return element(
       "tr",
       { class: row.proved ? "proved" : "unproved" },
@@ -104,7 +110,7 @@ export class Changes {
         { scope: "row", class: "name" },
         element("bdi", {}, name),
         " ",
-        element("span", { class: row.proved ? "tag" : "tag none" }, word),
+        element("span", { class: row.proved ? "tag" : "tag none" }, verdict(row)),
       ),
       element("td", { class: "number" }, before),
       element("td", { class: "number" }, after),
