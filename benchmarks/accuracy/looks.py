@@ -1,22 +1,25 @@
 """The study of looks: how often two equal groups are proved to differ if somebody reads them at each final."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
+from scipy import special
 
 from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded
 from oracles import oracle
 from oracles.estimate import Estimate
 from oracles.estimate.changes import compare
 from oracles.estimate.looks import EVERY_LOOK, ONE_LOOK
+from oracles.kernels.walsh import walsh
 from oracles.mechanisms.haar import Haar
 from oracles.numbers import Numbers, Scale
 from oracles.numbers.number_differences import NumberDifferences
 from oracles.types import Floats, Ints
 
 RUNS = 1_000
-NUMBER_RUNS = 40
 LOOKS = 300
 FAMILY_ERROR = 0.05
 LOOKS_A_DAY = 10
@@ -47,7 +50,12 @@ CASES = (
     Arms("panel: 1,000 people for life, 30 days", is_panel=True),
 )
 POWER = Arms("one value has 3 points more", gain=0.03)
-SHAPES = ("normal", "uniform", "lumps")
+SHAPES = ("normal", "uniform", "lumps", "skewed")
+HAAR = Haar(2.0, 64)
+SCALE = Scale(0.0, 64.0, 64)
+PEOPLE = 50
+"""People of each group of numbers in a pane."""
+QUANTILES = 0.5, 0.9, 0.99
 TEXT = f"""Two groups have one population, and somebody reads their comparison at each of {LOOKS} finals of a window
 since the start. How often is a difference *proved* at some look? Oracle `oue`, Holm's procedure over all values, and
 `family_error` {FAMILY_ERROR:g}."""
@@ -86,7 +94,7 @@ class Experiments:
         return Figure.rate(float(proved.sum()), len(proved))
 
 
-def run(track: Track, folder: Path, runs: int = RUNS, number_runs: int = NUMBER_RUNS) -> Section:
+def run(track: Track, folder: Path, runs: int = RUNS) -> Section:
     del folder
     section = Section(TEXT)
     head = ["experiment", "looks=always", "looks=one"]
@@ -97,10 +105,10 @@ def run(track: Track, folder: Path, runs: int = RUNS, number_runs: int = NUMBER_
         false[arms.name] = trials.proofs(every_look=True)
         table.rows.append([arms.name, str(false[arms.name]), str(trials.proofs(every_look=False))])
 
-    note = f"`haar`, 64 bins, epsilon 2, 50 people a pane, three quantiles. {number_runs} experiments each."
+    note = f"`haar`, 64 bins, epsilon 2, {PEOPLE} people a pane, three quantiles. {runs:,} experiments each."
     quantiles = Table("Quantiles that are proved to differ at some look", note, head)
     for shape in track(SHAPES, description="quantiles"):
-        always, once = quantile_proofs(shape, number_runs)
+        always, once = quantile_proofs(shape, runs)
         false[shape] = always
         quantiles.rows.append([shape, str(always), str(once)])
 
@@ -163,26 +171,81 @@ def _panel(arms: Arms, law: Floats, runs: int, rng: np.random.Generator) -> Ints
 
 def quantile_proofs(shape: str, runs: int) -> tuple[Figure, Figure]:
     """Return the share of experiments with a false proof of a quantile at some look: for every look, and for one."""
+    always = smallest_quantile(shape, runs, is_watched=True)
+    once = smallest_quantile(shape, runs, is_watched=False)
+    limit = FAMILY_ERROR / len(QUANTILES)
+    return Figure.rate(float((always <= limit).sum()), runs), Figure.rate(float((once <= limit).sum()), runs)
+
+
+def smallest_quantile(shape: str, runs: int, *, is_watched: bool) -> Floats:
+    """Return the smallest p-value that a quantile of each experiment has at any look."""
+    p_values = number_p_values(shape, runs)
+    if is_watched:
+        looks = [every_look(p_values[:, look], PEOPLE * (look + 1)) for look in range(LOOKS)]
+        p_values = np.stack(looks, axis=1)
+    smallest: Floats = p_values.min(axis=(1, 2))
+    return smallest
+
+
+def every_look(p_values: Floats, n: int) -> Floats:
+    """Return the p-values for every look at two groups of `n` reports from those of one look."""
+    return EVERY_LOOK.law(n, n).p_values(special.ndtri(1.0 - p_values / 2.0))
+
+
+@cache
+def number_p_values(shape: str, runs: int) -> Floats:
+    """Return the p-value of one look for each experiment, look and quantile. It is 1 while a level has no reports."""
+    p_values = np.ones((runs, LOOKS, len(QUANTILES)))
+    for rows, arms in zip(p_values, number_arms(shape, runs), strict=True):
+        for row, before, after in zip(rows, *map(_number_windows, arms), strict=True):
+            if before.known and after.known:
+                changes = NumberDifferences(before, after)
+                row[:] = [changes.quantile_test(share)[0] for share in QUANTILES]
+    return p_values
+
+
+def number_arms(shape: str, runs: int) -> Iterator[tuple[Ints, Ints]]:
+    """Yield the tallies of both groups of numbers at each look, of one experiment after the other."""
     rng = seeded("looks at quantiles", shape)
-    haar = Haar(2.0, 64)
-    scale = Scale(0.0, 64.0, 64)
-    shares = 0.5, 0.9, 0.99
-    proofs = np.zeros((runs, 2), bool)
-    people = 50
-    for row in proofs:
-        states = [haar.zeros(), haar.zeros()]
-        for look in range(1, LOOKS + 1):
-            for state in states:
-                haar.add(state, haar.perturb(scale.positions(_numbers(shape, people, rng)), rng))
-            windows = [Numbers(haar.estimate(state, people * look), scale) for state in states]
-            if not all(window.known for window in windows):
-                continue
-            for column, looks in enumerate((EVERY_LOOK, ONE_LOOK)):
-                changes = NumberDifferences(windows[0], windows[1], looks=looks)
-                p_values = [changes.quantile_test(share)[0] for share in shares]
-                row[column] |= min(p_values) <= FAMILY_ERROR / len(shares)
-    always, once = proofs.sum(axis=0).tolist()
-    return Figure.rate(always, runs), Figure.rate(once, runs)
+    for _ in range(runs):
+        yield _tallies(shape, rng), _tallies(shape, rng)
+
+
+def _tallies(shape: str, rng: np.random.Generator) -> Ints:
+    """Return the tally of a group at each look."""
+    reports = HAAR.perturb(SCALE.positions(_numbers(shape, PEOPLE * LOOKS, rng)), rng)
+    panes = []
+    for part in np.split(reports, LOOKS):
+        state = HAAR.zeros()
+        HAAR.add(state, part)
+        panes.append(state)
+    return np.cumsum(panes, axis=0)
+
+
+def _number_windows(tallies: Ints) -> list[Numbers]:
+    """Return the windows of a group since the start, one at each look."""
+    return [
+        Numbers(HAAR.tree.estimate(HAAR, row, PEOPLE * look, PEOPLE * look), SCALE)
+        for look, row in enumerate(number_counts(tallies), start=1)
+    ]
+
+
+def number_counts(tallies: Ints) -> Ints:
+    """Return the counts of the tree for each tally, as the estimate of the oracle computes them one by one."""
+    answering = np.stack([HAAR.answering(state) for state in tallies])
+    lefts = []
+    # Signs are linear in the tally, so all tallies pass one transform.
+    for level, transform in enumerate(_transforms()):
+        signs = tallies[:, 1 << level : HAAR.cells : 2 << level] @ transform
+        lefts.append((signs + answering[:, level : level + 1]) // 2)
+    return np.concatenate([*lefts, answering], axis=1)
+
+
+@cache
+def _transforms() -> list[Ints]:
+    """Return for each level the signs of its blocks by each of its rows."""
+    sizes = HAAR.tree.bins >> np.arange(1, HAAR.levels + 1)
+    return [np.stack([walsh(unit) for unit in np.eye(size, dtype=np.int64)]) for size in sizes.tolist()]
 
 
 def _numbers(shape: str, people: int, rng: np.random.Generator) -> Floats:
@@ -190,4 +253,6 @@ def _numbers(shape: str, people: int, rng: np.random.Generator) -> Floats:
         return rng.normal(30.0, 8.0, people).clip(0.0, 64.0)
     if shape == "uniform":
         return rng.uniform(0.0, 64.0, people)
+    if shape == "skewed":
+        return rng.lognormal(2.0, 0.8, people)
     return rng.choice([1.5, 20.5, 21.5, 60.5], people, p=[0.5, 0.3, 0.1, 0.1])

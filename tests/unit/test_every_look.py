@@ -8,7 +8,25 @@ from scipy import stats
 
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import Snapshot
-from benchmarks.accuracy.looks import CASES, FAMILY_ERROR, LOOKS, POWER, experiments
+from benchmarks.accuracy.looks import (
+    CASES,
+    FAMILY_ERROR,
+    HAAR,
+    LOOKS,
+    PEOPLE,
+    POWER,
+    QUANTILES,
+    SCALE,
+    SHAPES,
+    every_look,
+    experiments,
+    number_arms,
+    number_counts,
+    smallest_quantile,
+)
+from oracles.estimate.looks import EVERY_LOOK
+from oracles.numbers import Numbers
+from oracles.numbers.number_differences import NumberDifferences
 from oracles.query.settings import Window
 from tests.boards import FRESH, START
 from tests.queries import make_queries, make_table
@@ -27,7 +45,8 @@ def board_of(trials, looks):
     """Return a board with one window since the start for each experiment, at its look."""
     domain = [f"v{number}" for number in range(trials.arms.values)]
     groups = {"arm": ["control", "blue"]}
-    table = FRESH | {"domain": domain, "oracle": "oue", "epsilon": trials.arms.epsilon, "crowd": 1}
+    # The counts have no other values. With them each window would be impossible, and prove nothing.
+    table = FRESH | {"domain": domain, "oracle": "oue", "epsilon": trials.arms.epsilon, "crowd": 1, "other": False}
     queries = make_queries({"button": make_table(table, groups=groups, windows=["all"], publish="all")})
     query = queries["button"]
     messages = []
@@ -84,3 +103,45 @@ def test_no_kind_of_experiment_proves_false_differences_too_often(arms):
     trials = experiments(arms, runs)
     false = (trials.smallest(every_look=True).min(axis=1) <= FAMILY_ERROR / arms.values).sum()
     assert false <= stats.binom.ppf(1.0 - FALSE_ALARM, runs, FAMILY_ERROR)
+
+
+@pytest.mark.parametrize("shape", [pytest.param(shape, marks=pytest.mark.long) for shape in SHAPES])
+def test_equal_quantiles_seldom_differ_at_any_look(shape):
+    runs = 1_000
+    limit = FAMILY_ERROR / len(QUANTILES)
+    false = (smallest_quantile(shape, runs, is_watched=True) <= limit).sum()
+    assert false <= stats.binom.ppf(1.0 - FALSE_ALARM, runs, FAMILY_ERROR)
+    assert (smallest_quantile(shape, runs, is_watched=False) <= limit).mean() > 0.25, "one look is not read often"
+
+
+def test_the_study_counts_numbers_and_tests_quantiles_as_the_board_does():
+    """The study transforms the tallies of all looks at once, and takes the law of every look from one look's test."""
+    look = 200
+    n = PEOPLE * look
+    arms = [tallies[look - 1] for tallies in next(number_arms("normal", 1))]
+    for state in arms:
+        assert np.array_equal(number_counts(state[None])[0], HAAR.estimate(state, n).counts)
+
+    windows = [Numbers(HAAR.estimate(state, n), SCALE) for state in arms]
+    changes = NumberDifferences(*windows, looks=EVERY_LOOK)
+    expected = [changes.quantile_test(share)[0] for share in QUANTILES]
+    one_look = [NumberDifferences(*windows).quantile_test(share)[0] for share in QUANTILES]
+    assert every_look(np.array(one_look), n) == pytest.approx(expected)
+    rows = ask(number_board(arms, n), "compare", "loads", kind="all", group="control", **{"with": "blue"})["values"]
+    p_values = {row["value"]: row["p_value"] for row in rows}
+    assert [p_values[name] for name in ("p50", "p90", "p99")] == pytest.approx(expected, rel=1e-3)
+
+
+def number_board(states, n):
+    """Return a board with one window since the start of two groups of numbers."""
+    domain = {"low": SCALE.low, "high": SCALE.high, "bins": SCALE.bins}
+    table = FRESH | {"domain": domain, "epsilon": HAAR.epsilon, "crowd": 1, "quantiles": list(QUANTILES)}
+    groups = {"arm": ["control", "blue"]}
+    queries = make_queries({"loads": make_table(table, groups=groups, windows=["all"], oracle="haar")})
+    query = queries["loads"]
+    parts = [query.oracle.zeros()]
+    for state in states:
+        parts += [state, [n, 0, 0]]
+    span = Span(Window("all", 0, 0), START, START + PANE)
+    window = build(query, span, Snapshot(2 * n, 0, 0, 0, np.concatenate(parts)))
+    return store([("estimates", *record) for record in window.records], queries=queries)
