@@ -20,10 +20,11 @@ from benchmarks.accuracy.looks import (
     SHAPES,
     every_look,
     experiments,
-    number_arms,
-    number_counts,
+    look_p_values,
+    number_tallies,
     smallest_quantile,
 )
+from benchmarks.accuracy.study import seeded
 from oracles.estimate.looks import EVERY_LOOK
 from oracles.numbers import Numbers
 from oracles.numbers.number_differences import NumberDifferences
@@ -114,22 +115,25 @@ def test_equal_quantiles_seldom_differ_at_any_look(shape):
     assert (smallest_quantile(shape, runs, is_watched=False) <= limit).mean() > 0.25, "one look is not read often"
 
 
-def test_the_study_counts_numbers_and_tests_quantiles_as_the_board_does():
-    """The study transforms the tallies of all looks at once, and takes the law of every look from one look's test."""
-    look = 200
-    n = PEOPLE * look
-    arms = [tallies[look - 1] for tallies in next(number_arms("normal", 1))]
-    for state in arms:
-        assert np.array_equal(number_counts(state[None])[0], HAAR.estimate(state, n).counts)
+def test_the_study_tests_quantiles_as_the_library_and_the_board_do():
+    """The study computes all looks at once, and takes the law of every look from the test of one look."""
+    arms = [number_tallies("normal", seeded("arms", name)) for name in ("control", "blue")]
+    p_values = look_p_values(*arms)
+    assert p_values.min() < 0.2
+    for look in (3, 40, 200):
+        n = PEOPLE * look
+        windows = [Numbers(HAAR.estimate(tallies[look - 1], n), SCALE) for tallies in arms]
+        changes = NumberDifferences(*windows)
+        one_look = [changes.quantile_test(share)[0] for share in QUANTILES]
+        assert p_values[look - 1] == pytest.approx(one_look, rel=1e-6)
 
-    windows = [Numbers(HAAR.estimate(state, n), SCALE) for state in arms]
     changes = NumberDifferences(*windows, looks=EVERY_LOOK)
     expected = [changes.quantile_test(share)[0] for share in QUANTILES]
-    one_look = [NumberDifferences(*windows).quantile_test(share)[0] for share in QUANTILES]
-    assert every_look(np.array(one_look), n) == pytest.approx(expected)
-    rows = ask(number_board(arms, n), "compare", "loads", kind="all", group="control", **{"with": "blue"})["values"]
-    p_values = {row["value"]: row["p_value"] for row in rows}
-    assert [p_values[name] for name in ("p50", "p90", "p99")] == pytest.approx(expected, rel=1e-3)
+    assert every_look(p_values[look - 1], n) == pytest.approx(expected, rel=1e-6)
+    board = number_board([tallies[look - 1] for tallies in arms], n)
+    rows = ask(board, "compare", "loads", kind="all", group="control", **{"with": "blue"})["values"]
+    shown = {row["value"]: row["p_value"] for row in rows}
+    assert [shown[name] for name in ("p50", "p90", "p99")] == pytest.approx(expected, rel=1e-3)
 
 
 def number_board(states, n):
