@@ -204,7 +204,7 @@ def test_a_calibration_goes_from_process_to_process(people):
     """The estimator sends findings to its worker, for reports of their own and for samples of people."""
     e = seen(counts_of(POPULATIONS["64 hold 60%"]), 2.0, seeded("pickle"))
     calibrated = calibrate(Estimate(e.shares, N, e.oracle, N, population=people), "best")
-    copy = pickle.loads(pickle.dumps(calibrated))
+    copy = pickle.loads(pickle.dumps(calibrated))  # noqa: S301 - the test made it
     assert copy.prior.family == "free"
     assert (copy.shares == calibrated.shares).all()
     assert (copy.above(0.005) == calibrated.above(0.005)).all()
