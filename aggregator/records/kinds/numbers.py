@@ -139,7 +139,7 @@ def differences(
         rows[name] = one_side(row)
 
     selection = [name for name in (answers.names if names is None else names) if name in rows]
-    count = sum(row.proved for row in rows.values())
+    count = sum(bool(row.proved) for row in rows.values())
     width = changes.law.width(LEVEL)
     return Differences(LEVEL, len(rows), count, [rows[name] for name in selection[:top]], width)
 
