@@ -1,7 +1,6 @@
 """Hear the crowd, never a person: the names that applications use, each imported when it is used."""
 
 import importlib
-from typing import Any
 
 _HOMES = {
     "BudgetSpent": ("producers", "kafka"),
@@ -43,7 +42,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home, extra_name = _HOMES[name]

@@ -4,7 +4,6 @@ import errno
 import importlib
 import os
 import sys
-from importlib.util import find_spec
 
 from hubbub.command import early_sigterm
 
@@ -114,6 +113,7 @@ def _drop_output() -> None:
 def run(arguments: list[str]) -> int:
     # These load NumPy, most of the time of a start. Before `main`, SIGTERM would end the process with -15.
     from importlib.metadata import version
+    from importlib.util import find_spec
 
     from oracles.errors import MissingExtra, extra
     from oracles.kernels import c_library

@@ -68,6 +68,15 @@ def test_a_command_loads_numpy_after_it_handles_signals():
     assert process.stdout == "[]\n"
 
 
+def test_a_command_handles_signals_before_it_loads_modules_that_take_as_long_as_python():
+    # Without -S a file of site-packages may load them first.
+    code = "import sys, hubbub.__main__; print({'typing', 'enum', 'collections', 're'}.intersection(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(hubbub.__file__).parents[1])}
+    command = [sys.executable, "-S", "-c", code]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment)
+    assert process.stdout == "set()\n"
+
+
 def test_a_worker_starts_without_scipy():
     """SciPy would be a quarter of its imports, which the finals wait for after a restart."""
     code = "import sys, aggregator.worker.command, aggregator.worker.worker; print('scipy' in sys.modules)"
