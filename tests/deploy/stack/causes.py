@@ -71,16 +71,16 @@ def remove_one_offs(service: str) -> Callable[[Stack], object]:
     return stop
 
 
-def set_clock(ahead: int) -> Callable[[Stack], object]:
-    """Return an action that starts the broker again with its clock some seconds ahead."""
+def set_clock(service: str, ahead: int) -> Callable[[Stack], object]:
+    """Return an action that starts a service again with its clock some seconds ahead."""
 
     def start(stack: Stack) -> None:
         project = stack.project
-        for container in project.replicas("kafka"):
+        for container in project.replicas(service):
             project.remove(container)
         variables = {"LD_PRELOAD": str(clock()), "CLOCK_AHEAD": str(ahead)}
-        project.extra_environment["kafka"] = variables if ahead else {}
-        stack.must(f"{COMPOSE} up --detach kafka")
+        project.extra_environment[service] = variables if ahead else {}
+        stack.must(f"{COMPOSE} up --detach {service}")
 
     return start
 
@@ -92,10 +92,10 @@ def jump_clock(ahead: int) -> Callable[[Stack], object]:
     """
 
     def jump(stack: Stack) -> None:
-        set_clock(ahead)(stack)
+        set_clock("kafka", ahead)(stack)
         wrong = f"hubbub_clock_offset_seconds < -{ahead / 2:.0f} or hubbub_clock_ahead_seconds > {ahead / 2:.0f}"
         until(lambda: stack.query(wrong), "the ticks of a worker have the time of the broker", QUARTER)
-        set_clock(0)(stack)
+        set_clock("kafka", 0)(stack)
 
     return jump
 
@@ -186,20 +186,6 @@ def without_typing(line: str) -> list[str]:
 
 def spoil_estimates(stack: Stack) -> None:
     write(ESTIMATES, (b"homepage|tumbling|10|10|0", b"no record"))
-
-
-def set_worker_clock(ahead: int) -> Callable[[Stack], object]:
-    """Return an action that starts the workers again with their clocks some seconds ahead."""
-
-    def start(stack: Stack) -> None:
-        project = stack.project
-        for container in project.replicas("worker"):
-            project.remove(container)
-        variables = {"LD_PRELOAD": str(clock()), "CLOCK_AHEAD": str(ahead)}
-        project.extra_environment["worker"] = variables if ahead else {}
-        stack.must(f"{COMPOSE} up --detach worker")
-
-    return start
 
 
 def limit_records(stack: Stack) -> None:

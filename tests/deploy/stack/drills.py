@@ -26,8 +26,8 @@ from tests.deploy.stack.causes import (
     repair_brokers,
     send,
     send_late,
+    set_clock,
     set_quota,
-    set_worker_clock,
     spoil,
     spoil_definitions,
     spoil_estimates,
@@ -116,7 +116,7 @@ DRILLS = [
         renew_certificate,
         {"severity": "critical"},
     ),
-    Drill("own-clock", "HubbubClockWrong", set_worker_clock(60), set_worker_clock(0), pages=0),
+    Drill("own-clock", "HubbubClockWrong", set_clock("worker", 60), set_clock("worker", 0), pages=0),
     Drill("old-file", "HubbubDefinitionsBehind", age_file, renew_file, patience=HOUR, pages=0),
     Drill(
         "unreadable-definition",
