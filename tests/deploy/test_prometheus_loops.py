@@ -111,6 +111,21 @@ def test_no_worker_of_a_loop_pages(tmp_path):
     rules.run()
 
 
+HOVERING = (1, 0) * 6 + (1, 1, 0) * 3
+"""The share without a worker is a half, then a third. The alert needs 0.4."""
+
+
+def test_no_worker_fires_on_while_a_loop_hovers_at_its_share(tmp_path):
+    """An alert that ends before Alertmanager's first look pages nobody."""
+    up = looped(*HOVERING)
+    gauge = [0 if alive else None for alive in up]
+    rules = Rules(tmp_path, history(up, gauge, [*looped(1, None)], gauge))
+    for seconds in range(BEGINNING + LIMIT, END, INTERVAL):
+        rules.alert("HubbubNoWorker", seconds, {"severity": "critical", **PLACE, "job": "hubbub-worker"})
+    rules.alert("HubbubNoWorker", END + 240)
+    rules.run()
+
+
 def worker(instance, *, down=(), late=0):
     """Return a worker that is away for some scrapes, and says then that a window is late."""
     labels = {**WORKER, "instance": instance}

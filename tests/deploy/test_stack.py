@@ -21,11 +21,11 @@ from tests.deploy.stack.engine import Project, Refusal
 from tests.deploy.stack.images import START, hubbub
 from tests.deploy.stack.network import NameServer
 from tests.deploy.stack.secured import BROKERS, USERS, password_of, secure
-from tests.deploy.stack.stack import RULES, quicken, shorten
+from tests.deploy.stack.stack import ROUTES, RULES, quicken, shorten
 
 pytestmark = pytest.mark.xdist_group("stack")
 SHORT = ("--processes", "--alone", "--calm", "60", "--hasten", "12", "--drill")
-"""One minute of calm and one drill. Each `for` is a twelfth of the real one, and Prometheus looks every 5 s."""
+"""One minute of calm and one drill. Each wait is a twelfth of the real one, and Prometheus looks every 5 s."""
 
 
 @pytest.mark.parametrize("drill", ["last-worker", pytest.param("crash-loop", marks=pytest.mark.long)])
@@ -170,17 +170,23 @@ def test_the_short_form_looks_more_often(tmp_path):
     assert original == new_definition
 
 
-def test_the_short_form_divides_only_the_waits_of_alerts(tmp_path):
-    copy = tmp_path / RULES
-    copy.write_text((DEPLOY / "prometheus" / RULES).read_text())
-    shorten(copy, 12)
-    original, new_definition = (
-        [*chain.from_iterable(group["rules"] for group in yaml.safe_load(text)["groups"])]
-        for text in ((DEPLOY / "prometheus" / RULES).read_text(), copy.read_text())
-    )
-    assert [seconds(rule.pop("for", "0s")) for rule in original] == [
-        12 * seconds(rule.pop("for", "0s")) for rule in new_definition
-    ]
+def waits(part):
+    """Remove the waits of rules and routes, and return their seconds."""
+    if isinstance(part, list):
+        return [*chain.from_iterable(map(waits, part))]
+    if not isinstance(part, dict):
+        return []
+    names = [name for name in ("for", "keep_firing_for", "group_wait", "group_interval") if name in part]
+    return [seconds(part.pop(name)) for name in names] + waits([*part.values()])
+
+
+@pytest.mark.parametrize("name", [RULES, ROUTES])
+def test_the_short_form_divides_only_waits(name, tmp_path):
+    copy = tmp_path / name
+    copy.write_text((DEPLOY / "prometheus" / name).read_text())
+    shorten(copy, 10)
+    original, new_definition = (yaml.safe_load(file.read_text()) for file in (DEPLOY / "prometheus" / name, copy))
+    assert waits(original) == [10 * wait for wait in waits(new_definition)]
     assert original == new_definition
 
 

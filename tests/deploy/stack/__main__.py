@@ -25,9 +25,8 @@ def main() -> int:
     parser.add_argument("--drill", action="append", choices=names, help="a drill to run; repeatable (default: all)")
     parser.add_argument("--pages", action="store_true", help="first run each command of each runbook in calm")
     parser.add_argument("--alone", action="store_true", help="run no second installation")
-    parser.add_argument(
-        "--hasten", type=float, default=1, metavar="FACTOR", help="divide each `for`, and look every 5 s (1)"
-    )
+    hasten = "divide each wait of alerts and pages, and look every 5 s (1)"
+    parser.add_argument("--hasten", type=float, default=1, metavar="FACTOR", help=hasten)
     parser.add_argument("--processes", action="store_true", help="do not use runc")
     arguments = parser.parse_args()
     runner = best_runner(plain=arguments.processes)

@@ -18,6 +18,7 @@ from typing import Self
 import yaml
 
 from tests.deploy.compose import DEPLOY, ROOT, make_secrets
+from tests.deploy.stack.container import seconds
 from tests.deploy.stack.daemon import Daemon
 from tests.deploy.stack.engine import Project
 from tests.deploy.stack.network import GATEWAY, Network
@@ -29,6 +30,7 @@ from tests.slowness import patience
 INSIDE = "HUBBUB_STACK_INSIDE"
 PROMETHEUS = "http://127.0.0.1:9090"
 RULES = "alerts.rules.yaml"
+ROUTES = "alertmanager.yml"
 PARTITIONS = 5
 SECOND = "staging"
 """The name of the second installation."""
@@ -66,7 +68,8 @@ class Stack:
         make_secrets(self.folder)
         (self.folder / "deploy" / "secrets").chmod(0o755)
         if factor != 1:
-            shorten(self.folder / "deploy" / "prometheus" / RULES, factor)
+            for name in (RULES, ROUTES):
+                shorten(self.folder / "deploy" / "prometheus" / name, factor)
             quicken(self.folder / "deploy" / "prometheus" / "prometheus.yml")
         connect(self.folder / "deploy" / "prometheus" / "alertmanager.yml")
         self.with_logins = with_logins
@@ -181,14 +184,16 @@ class Stack:
 
 
 def shorten(file: Path, factor: float) -> None:
-    """Divide every `for` of a copy of the rules."""
-    definition = yaml.safe_load(file.read_text())
-    for group in definition["groups"]:
-        for rule in group["rules"]:
-            if "for" in rule:
-                minutes = float(re.fullmatch(r"(\d+)m", rule["for"])[1])
-                rule["for"] = f"{60 * minutes / factor:.0f}s"
-    file.write_text(yaml.safe_dump(definition, sort_keys=False))
+    """Divide the waits of a copy of the rules or of alertmanager.yml.
+
+    An alert that fires on for less than `group_wait` would page nobody, so both are divided.
+    """
+
+    def divided(match: re.Match) -> str:
+        return f"{match[1]}{seconds(match[2]) / factor:.0f}s"
+
+    waits = r"^( *(?:for|keep_firing_for|group_wait|group_interval): )(\d+[sm])\b"
+    file.write_text(re.sub(waits, divided, file.read_text(), flags=re.MULTILINE))
 
 
 def quicken(file: Path) -> None:
