@@ -15,21 +15,37 @@ PATCH = "from benchmarks.kill_marks import install; install()"
 
 
 def install() -> None:
-    """Note the ends of all parts."""
-    from aggregator.counting.app import CountingApp
-    from aggregator.counting.faust_app import App
+    """Note the ends of all parts. The modules that a worker loads late are not loaded before."""
     from aggregator.publishing.finals.estimator import Estimator
     from aggregator.publishing.finals.estimator_pool import EstimatorPool
-    from aggregator.worker import command
+
+    _wrap(EstimatorPool, "ask", "snapshots", lambda _, *tasks: bool(tasks))
+    _wrap(Estimator, "_take", "estimator", lambda _, message: bool(message))
+
+    # The estimators start as soon as their module is there, and the rest of the worker is loaded meanwhile.
+    start = EstimatorPool.start
+
+    @functools.wraps(start)
+    def start_first(*arguments: Any) -> None:
+        EstimatorPool.start = start  # type: ignore[method-assign]
+        start(*arguments)
+        _install_in_worker()
+
+    EstimatorPool.start = start_first  # type: ignore[method-assign]
+
+
+def _install_in_worker() -> None:
+    """Load the rest of the worker, as its command does next, and note the ends of its parts."""
+    from aggregator.counting.app import CountingApp
+    from aggregator.counting.faust_app import App
+    from aggregator.worker import start
     from aggregator.worker.worker import Worker
 
-    _wrap(command, "_run", "imports")
+    _wrap(start, "run_worker", "imports")
     _wrap(Worker, "run", "gate")
     _wrap(App, "_on_partitions_revoked", "session")
     _wrap(CountingApp, "recover", "rebalance")
     _wrap(Worker, "_on_assignment", "recovery")
-    _wrap(EstimatorPool, "ask", "snapshots", lambda _, *tasks: bool(tasks))
-    _wrap(Estimator, "_take", "estimator", lambda _, message: bool(message))
 
 
 def _wrap(owner: Any, name: str, part: str, ends: Callable[..., bool] = lambda *_: True) -> None:

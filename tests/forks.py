@@ -22,7 +22,7 @@ from pathlib import Path
 PREPARED = (
     "hubbub.__main__",
     "aggregator.worker.command",
-    "aggregator.worker.worker",
+    "aggregator.worker.start",
     "aggregator.board.command",
     "aggregator.reading.tail.command",
     "producers.gateway.command",

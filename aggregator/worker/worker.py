@@ -22,6 +22,7 @@ from aggregator.process.liveness import Beat
 from aggregator.process.metrics import Metrics
 from aggregator.process.watchdog import Watchdog
 from aggregator.publishing.accuracy import Accuracy
+from aggregator.publishing.finals.estimator_pool import EstimatorPool
 from aggregator.publishing.service import PublishingService
 from aggregator.tallies.clock_book import ClockBook
 from aggregator.topics.identity import watch_identity
@@ -66,6 +67,8 @@ class Worker:
         broker: OffsetLookup,
         watchdog: Watchdog,
         gate: UpgradeGate,
+        *,
+        estimators: EstimatorPool,
     ) -> None:
         self.metrics = Metrics()
         self._watchdog = watchdog
@@ -93,6 +96,7 @@ class Worker:
             self._accuracy,
             book=book,
             mark_end=self._clock_log.mark_end,
+            estimators=estimators,
         )
 
         instance = options.instance and Instance(options.instance, options.leave, self._end_fenced)

@@ -16,16 +16,16 @@ from aggregator.counting import app
 from aggregator.merging import snapshot_reader
 from aggregator.process import liveness, watchdog
 from aggregator.publishing.finals import estimator_pool
-from aggregator.worker import command, worker
+from aggregator.worker import start, worker
 from hubbub.kafka import offsets
 offsets.PATIENCE, watchdog.LOOK_AGAIN = 2.0, 1.0
-command.Watchdog = functools.partial(watchdog.Watchdog, haste={haste})
+start.Watchdog = functools.partial(watchdog.Watchdog, haste={haste})
 """
 DROPS = "app.CountingApp._take = lambda *_: None"
 BLOCKS = "app.CountingApp._take = lambda *_: time.sleep(600)"
 NEVER_STARTS = """
 async def never(*_): await asyncio.Event().wait()
-command.verify = never
+start.verify = never
 """
 NEVER_RECOVERS = """
 async def never(*_): await asyncio.Event().wait()

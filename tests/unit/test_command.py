@@ -79,7 +79,7 @@ def test_a_command_handles_signals_before_it_loads_modules_that_take_as_long_as_
 
 def test_a_worker_starts_without_scipy():
     """SciPy would be a quarter of its imports, which the finals wait for after a restart."""
-    code = "import sys, aggregator.worker.command, aggregator.worker.worker; print('scipy' in sys.modules)"
+    code = "import sys, aggregator.worker.command, aggregator.worker.start; print('scipy' in sys.modules)"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert process.stdout == "False\n"
 

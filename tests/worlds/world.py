@@ -19,7 +19,7 @@ from aggregator.publishing.finals import estimator_pool
 from aggregator.topics import identity
 from aggregator.topics.layout import layout
 from aggregator.topics.sizes import sizes
-from aggregator.worker.command import build_worker
+from aggregator.worker.start import build_worker
 from hubbub import outside
 from hubbub.command import exit as command_exit
 from hubbub.definitions import formats
