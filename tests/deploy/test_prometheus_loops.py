@@ -126,6 +126,32 @@ def test_no_worker_fires_on_while_a_loop_hovers_at_its_share(tmp_path):
     rules.run()
 
 
+GAUGES = {
+    "HubbubDefinitionsBehind": ("hubbub_definitions_behind", 1, 0, ["instance"]),
+    "HubbubDefinitionsUnread": ("hubbub_definitions_unread", 1, 0, []),
+    "HubbubClockAhead": ("hubbub_clock_ahead_seconds", 5, 0, ["partition"]),
+    "HubbubLagGrowing": ("hubbub_lag_records", 2000, 10, ["partition"]),
+}
+"""The gauge of each alert, its value at first, its growth with each scrape, and the labels that the alert keeps."""
+CRITICAL = ("HubbubClockAhead",)
+
+
+def test_alerts_of_a_process_see_it_in_one_scrape_of_four(tmp_path):
+    length = CALM + 4 * LOOP
+    last = (length - 1) * INTERVAL
+    labels = {**WORKER, "partition": "3"}
+    lines = []
+    for metric, value, growth, _ in GAUGES.values():
+        values = [None if scrape % 4 else value + growth * scrape for scrape in range(length)]
+        lines.append(series(metric, values, **labels))
+
+    rules = Rules(tmp_path, lines)
+    for name, (_, _, _, own_labels) in GAUGES.items():
+        severity = "critical" if name in CRITICAL else "warning"
+        rules.alert(name, last, {"severity": severity, **PLACE, **{label: labels[label] for label in own_labels}})
+    rules.run()
+
+
 def worker(instance, *, down=(), late=0):
     """Return a worker that is away for some scrapes, and says then that a window is late."""
     labels = {**WORKER, "instance": instance}
