@@ -12,6 +12,7 @@ from hubbub.http.answer_pieces import PIECE, AnswerPieces
 from hubbub.http.connections import Connection, ConnectionState
 from hubbub.http.cpu_turns import REQUEST_COST, MeteredWork
 from hubbub.http.port_shares import PortShares
+from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
 
 UNSENT = 16 << 10
@@ -50,12 +51,15 @@ class PortProtocol(web.RequestHandler):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if not data:  # aiohttp asks for requests that it has already, before each request
+            super().data_received(data)
+            return
         connection = self.connection
         connection.read_bytes += len(data)
         start = time.perf_counter()
         super().data_received(data)
         connection.unpaid_seconds += time.perf_counter() - start
-        if data and connection.state is ConnectionState.IDLE and not self._messages:
+        if connection.state is ConnectionState.IDLE and not self._messages:
             connection.enter(ConnectionState.HEADER, time.monotonic())
 
     def pause_writing(self) -> None:
@@ -101,7 +105,8 @@ class PortProtocol(web.RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> Coroutine[Any, Any, tuple[web.StreamResponse, bool]]:
         """Write an answer, and a long one in pieces."""
-        if isinstance(resp, web.Response):
+        # The first check needs no look at base classes, and nearly all answers of a gateway are such short ones.
+        if not isinstance(resp, PreparedAnswer) and isinstance(resp, web.Response):
             body = resp.body
             if isinstance(body, bytes) and len(body) > PIECE:
                 resp.body = AnswerPieces(body, self.connection)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import Any
 
 from aiohttp import web
 
@@ -32,7 +33,10 @@ PIECE = 64 << 10
 
 
 class Body:
-    """The body of a request. If its caller must give a piece up, or if it lags too much, the body ends as a whole."""
+    """The body of a request. If its caller must give a piece up, or if it lags too much, the body ends as a whole.
+
+    A block `with body:` holds whatever waits while the body may end. It then raises the Problem of that end.
+    """
 
     def __init__(self, shares: FairShares, path: CallerPath, connection: Connection | None) -> None:
         self.content = b""
@@ -40,7 +44,8 @@ class Body:
         self._path = path
         self.connection = connection
         self._pieces: list[Holder] = []
-        self._task = asyncio.current_task()
+        self._task: asyncio.Task[Any] | None = None
+        """The task of the present block, if any."""
         self._problem: Problem | None = None
 
     def hold(self, size: int) -> None:
@@ -53,7 +58,7 @@ class Body:
             else:
                 part = min(size, PIECE - last.size)
                 is_held = self._shares.grow(last, part)
-            if not is_held:
+            if not is_held or self._problem is not None:
                 raise self._problem or self._no_room(part)
             size -= part
 
@@ -61,8 +66,6 @@ class Body:
         """Hold nothing more."""
         for piece in self._pieces:
             self._shares.leave(piece)
-            if self.connection is not None:
-                self.connection.parts.discard(piece)
         self._pieces.clear()
 
     @contextmanager
@@ -79,28 +82,31 @@ class Body:
         finally:
             connection.on_slow = None
             connection.enter(ConnectionState.WORK, 0.0)
+            for piece in self._pieces:
+                piece.rest()
+            connection.parts.difference_update(self._pieces)
 
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Raise the Problem of a body that ended within the block."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self._problem is None or self._task is None:
-                raise
-            self._task.uncancel()
+    def __enter__(self) -> None:
+        # A generator would cost more than all else that is counted for a short body.
+        self._task = asyncio.current_task()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        task = self._task
+        self._task = None
+        if kind is asyncio.CancelledError and self._problem is not None and task is not None:
+            task.uncancel()
             raise self._problem from None
-        finally:
-            self._task = None
 
     def _add(self, size: int) -> bool:
         piece = self._shares.enter(self._path, size, self._give_way)
         if piece is None:
             return False
         self._pieces.append(piece)
-        if self.connection is not None and self.connection.place is not None:
-            self.connection.parts.add(piece)
-            piece.follow(self.connection.place)
+        connection = self.connection
+        # A body that is whole lags no more.
+        if connection is not None and connection.state is ConnectionState.BODY and connection.place is not None:
+            connection.parts.add(piece)
+            piece.follow(connection.place)
         return True
 
     def _no_room(self, size: int) -> Problem:
@@ -117,9 +123,13 @@ class Body:
     def _end(self, problem: Problem) -> None:
         """End the body with a Problem. Frames on their way to Kafka can no longer be stopped."""
         self.release()
-        if self._task is not None and self._problem is None:
-            self._problem = problem
-            self._task.cancel()
+        task = self._task
+        if task is None or self._problem is not None:
+            return
+        self._problem = problem
+        # If its own growth ends it, `hold` raises the Problem.
+        if task is not asyncio.current_task():
+            task.cancel()
 
 
 class Bodies:
@@ -141,8 +151,7 @@ class Bodies:
         self._check_size(request.content_length or 0)
         body = Body(self.shares, caller.path, connection_of(request))
         try:
-            with body.interruptible():
-                await self._read(request, caller, body)
+            await self._read(request, caller, body)
         except BaseException:
             body.release()
             raise
@@ -168,7 +177,7 @@ class Bodies:
         size = 0
         try:
             async with asyncio.timeout(PATIENCE):
-                with body.receiving():
+                with body, body.receiving():
                     # Counted piece by piece, because a client may claim any length, or none.
                     chunk = await request.content.readany()
                     while chunk:

@@ -199,14 +199,13 @@ class Gateway:
         """Return the sender, or raise a Problem if it may not send."""
         rules = self.rules
         connection = connection_of(request)
-        network = () if connection is None else connection.path
+        network = network_path(client_of(request, rules.proxies)) if connection is None else connection.path
 
         if self._tokens is not None:
             return self._tokens.value.caller(request.headers.get("Authorization"), time_s, network)
         if rules.hosts is not None and hostname(request) not in rules.hosts:
             raise Problem(403, "The host name is not allowed. Without tokens use the name that the gateway listens on.")
-        address = client_of(request, rules.proxies)
-        return _anybody(address, network or network_path(address))
+        return _anybody(network)
 
     async def _handle_queries(self, request: web.Request) -> web.Response:
         time_s = self._clock()
@@ -246,7 +245,7 @@ class Gateway:
         time_s = self._clock()
         start = time.perf_counter()
 
-        with body.interruptible():
+        with body:
             submissions = await self._decoder.submissions(body.content, kind, caller, time_s, body.connection)
         counts = self._quotas.take(caller, submissions, time_s)
         try:
@@ -273,8 +272,8 @@ class Gateway:
 
 
 @lru_cache(maxsize=4096)
-def _anybody(address: str, network: CallerPath) -> Caller:
-    return Caller(ANYBODY, network=network, address=address)
+def _anybody(network: CallerPath) -> Caller:
+    return Caller(ANYBODY, network=network, address=network[-1])
 
 
 @lru_cache(maxsize=1024)

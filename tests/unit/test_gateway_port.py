@@ -289,6 +289,31 @@ def test_small_bodies_fit_beside_large_ones_of_all_tokens_of_their_name(monkeypa
     asyncio.run(run())
 
 
+def test_a_body_gives_way_also_while_it_is_decoded(monkeypatch):
+    """It would stay in memory without being counted."""
+    monkeypatch.setattr(bodies, "MEMORY", (1 << 16) * 8)
+    monkeypatch.setattr(bodies, "PIECE", 1 << 10)
+    monkeypatch.setattr(body_decoder, "SLICE", 0.0)  # one frame a slice
+
+    async def run():
+        gateway_here = gateway(tokens=[Account("site", keys=(KEY,))])
+        async with server.serving(
+            gateway_here.application(), "127.0.0.1", 0, drain=1.0, direct=gateway_here.direct
+        ) as address:
+            frames = b",".join([encode_json(WEB.digest, PANE, numbered(1))] * 500)
+            body = b"[" + frames.ljust((1 << 16) - 2) + b"]"
+            head = f"Content-Type: application/json\r\nAuthorization: Bearer {site_token()}\r\n"
+            reader, writer = await begin(address, head, len(body), body)
+            await until(lambda: gateway_here._bodies.held == len(body))
+            assert (await answer(address, by(site_token()), BODY))[0].endswith("202 Accepted")
+            status, _, problem = await refusal(reader)
+            assert status == 429
+            assert problem["reason"] == "memory"
+            writer.close()
+
+    asyncio.run(run())
+
+
 def test_a_body_that_lags_too_much_gets_408(monkeypatch):
     monkeypatch.setattr(port_shares, "PATIENCE", 0.5)
 
