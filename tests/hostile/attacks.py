@@ -4,11 +4,13 @@ A new route or a new thing is a row of THINGS.
 """
 
 import asyncio
+import random
 import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 
+from aggregator.board.server.route import ROUTES
 from tests.hostile.reports import keyed_report, keyed_request, report, unfinished_request
 
 HOST = b" HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -27,6 +29,20 @@ def whole_hello():
     return outgoing.read()
 
 
+PARAMETERS = {"set": "?name=fun", "history": "?value=a", "range": "?from=0&to=1"}
+"""The parameters that routes of a board require, by the last word of their paths."""
+
+
+def route_requests(route):
+    """Return requests in a row for a route of a board."""
+    path = route.path.replace("{query}", "homepage") + PARAMETERS.get(route.path.rpartition("/")[2], "")
+    return _PIPELINE * (b"GET " + path.encode() + HOST + b"\r\n")
+
+
+def any_route_requests():
+    return route_requests(random.choice(ROUTES))
+
+
 THINGS = {
     "header": ("gateway", b"GET / HTTP/1.1\r\nX: "),
     "handshake": ("gateway with TLS", HELLO),
@@ -37,6 +53,7 @@ THINGS = {
     "listing": ("gateway", _PIPELINE * (b"GET /v1/queries" + HOST + b"\r\n")),
     "errors": ("gateway", 4 * _PIPELINE * (b"GET /nothing" + HOST + b"\r\n")),
     "page": ("board", _PIPELINE * (b"GET /static/page.js" + HOST + b"\r\n")),
+    "answers of the API": ("board", any_route_requests),
     "stream": ("board", b"GET /api/v1/events" + HOST + b"\r\n"),
     "header of a board": ("board", b"GET / HTTP/1.1\r\nX: "),
     "metrics": ("worker", _PIPELINE * (b"GET /metrics" + HOST + b"\r\n")),
@@ -45,9 +62,20 @@ THINGS = {
     "memory of a name": ("gateway with tokens", unfinished_request),
 }
 """The things that a connection holds, each with the port and the first bytes, or a function that makes them."""
+ROUTE_THINGS = {f"GET {route.path}": ("board", route_requests(route)) for route in ROUTES}
+"""The answers of each route of a board's API."""
 NEW = -1
-PACES = {"nothing moves": 0, "1 byte a second": 1, "500 bytes a second": 500, "a new one at once": NEW}
-"""The bytes that a connection moves in a second. With NEW it is closed, and another one comes."""
+PACES = {
+    "nothing moves": 0,
+    "1 byte a second": 1,
+    "500 bytes a second": 500,
+    "1,000 bytes a second": 1_000,
+    "a new one at once": NEW,
+}
+"""The bytes that a connection moves in a second. With NEW it is closed, and another one comes.
+
+1,000 bytes of each of 1,000 connections are the volume that SECURITY.md claims.
+"""
 MIXTURE = "all mixed"
 SOURCES = {
     "1 address": ["127.0.1.1"],
@@ -83,7 +111,13 @@ class Attack:
 
     @property
     def port(self):
-        return THINGS[self.thing][0]
+        return _ALL_THINGS[self.thing][0]
+
+    @property
+    def first_bytes(self):
+        """The first bytes of a new connection."""
+        content = _ALL_THINGS[self.thing][1]
+        return content() if callable(content) else content
 
     @property
     def is_claimed(self):
@@ -98,7 +132,9 @@ class Attack:
         return f"{self.thing}, {self.pace}, {self.source}"
 
 
+_ALL_THINGS = THINGS | ROUTE_THINGS
 ATTACKS = [Attack(*row) for row in product(THINGS, (*PACES, MIXTURE), SOURCES)]
+ATTACKS += [Attack(*row) for row in product(ROUTE_THINGS, (MIXTURE,), SOURCES)]
 FEW = [Attack(thing, MIXTURE, "17 addresses") for thing in THINGS]
 """One row of each thing."""
 
@@ -106,7 +142,6 @@ FEW = [Attack(thing, MIXTURE, "17 addresses") for thing in THINGS]
 async def hold(attack, number, index, count, on_start):
     """Hold a connection for ever, as one of `count`. If it is closed, another one comes, with a call of `on_start`."""
     sources = SOURCES[attack.source]
-    first_bytes = THINGS[attack.thing][1]
     pace = attack.pace_of(index)
     while True:
         writer = None
@@ -114,7 +149,7 @@ async def hold(attack, number, index, count, on_start):
             address = (sources[index % len(sources)], 0)
             host = "::1" if ":" in address[0] else "127.0.0.1"
             reader, writer = await asyncio.open_connection(host, number, local_addr=address, limit=1)
-            start = first_bytes() if callable(first_bytes) else first_bytes
+            start = attack.first_bytes
             writer.write(start)
             on_start()
             while pace != NEW and not reader.at_eof() and not writer.is_closing():
@@ -135,13 +170,13 @@ async def _move(reader, writer, pace, *, is_reader):
         await reader.readexactly(pace)
 
 
-async def ask(attack, number, source):
+async def ask(port, number, source):
     """Return whether an honest client gets its answer from a new connection."""
-    context = ssl._create_unverified_context() if "TLS" in attack.port else None  # noqa: S323 - its own port
+    context = ssl._create_unverified_context() if "TLS" in port else None  # noqa: S323 - its own port
     writer = None
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", number, local_addr=(source, 0), ssl=context)
-        writer.write(REQUESTS[attack.port]())
+        writer.write(REQUESTS[port]())
         return (await reader.read()).startswith(b"HTTP/1.1 20")
     except OSError:
         return False

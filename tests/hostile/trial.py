@@ -1,6 +1,7 @@
 """A trial of an attack: a port in a process of its own, its attackers, and honest clients beside them."""
 
 import asyncio
+import os
 import resource
 import subprocess
 import sys
@@ -33,14 +34,17 @@ class Outcome:
 
 
 @contextmanager
-def port(name, places):
-    """Yield the process of a port, and its number."""
+def port(name, places, *, core=None):
+    """Yield the process of a port, which may have a core, and its number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8_192), hard))
     command = [sys.executable, "-m", "tests.hostile.port", name, str(places)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
-        yield process, int(process.stdout.readline())
+        number = int(process.stdout.readline())
+        if core is not None:
+            os.sched_setaffinity(process.pid, {core})
+        yield process, number
     finally:
         process.kill()
         process.communicate()
@@ -51,25 +55,31 @@ async def trial(attack, process, number, *, attackers, honest, rounds, pause=0.0
     """Return the outcome of `rounds` of requests of `honest` clients, beside `attackers` connections."""
     starts = asyncio.Semaphore(0)
     tasks = [asyncio.create_task(hold(attack, number, i, attackers, starts.release)) for i in range(attackers)]
-    outcome = Outcome()
-
-    async def client(source):
-        start = time.monotonic()
-        is_answered = await ask(attack, number, source)
-        outcome.requests += 1
-        outcome.answers += is_answered
-        outcome.soon += is_answered and time.monotonic() - start <= SOON
-
     for _ in range(attackers):
         await starts.acquire()
-    for _ in range(rounds):
-        await asyncio.gather(*map(client, HONEST[:honest]))
-        await asyncio.sleep(pause)
 
+    outcome = await honest_requests(attack.port, number, honest=honest, rounds=rounds, pause=pause)
     outcome.memory = most_memory(process)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    return outcome
+
+
+async def honest_requests(port_name, number, *, honest, rounds, pause=0.0):
+    """Return the outcome of `rounds` of requests, each with one of every honest client."""
+    outcome = Outcome()
+
+    async def client(source):
+        start = time.monotonic()
+        is_answered = await ask(port_name, number, source)
+        outcome.requests += 1
+        outcome.answers += is_answered
+        outcome.soon += is_answered and time.monotonic() - start <= SOON
+
+    for _ in range(rounds):
+        await asyncio.gather(*map(client, HONEST[:honest]))
+        await asyncio.sleep(pause)
     return outcome
 
 
