@@ -43,7 +43,8 @@ INTRODUCTION = """\
 
 <!-- Generated from the code by docs/options.py: run `make pages`. -->
 
-An option overrides its environment variable, and the variable overrides the default. `hubbub COMMAND --help`
+An option overrides its environment variable, and the variable overrides the default. A command refuses
+options that have no effect with the others, but not such variables. `hubbub COMMAND --help`
 prints the same options with an example and the exit codes. `hubbub --version` prints the version
 and the kernels in use.
 """

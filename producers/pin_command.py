@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from urllib.parse import urlsplit
 
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import add_queries, parser_of, run
 from oracles.errors import ParameterError
 from oracles.query import Query, load
@@ -51,7 +52,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--gateway", metavar="URL", help=gateway)
     digest = "print the digest too: then no other definition is answered"
     parser.add_argument("--digest", action="store_true", help=digest)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.gateway:
+        refuse_idle(parser, arguments, ("--queries",), "with --gateway")
+    return options
 
 
 def _from_file(options: argparse.Namespace) -> Query:

@@ -9,7 +9,7 @@ from aggregator.plan.check_table import short_lines
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
 from aggregator.process.state_limit import StateLimit, add_max_state
-from hubbub.command.idle_options import refuse_idle
+from hubbub.command.idle_options import given, refuse_idle
 from hubbub.command.options import add_kafka, add_queries, parser_of, whole
 from hubbub.command.report import Report, add_format
 from hubbub.command.retirement import add_retire, retired
@@ -131,13 +131,18 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.retire = retired(options)
     options.file, options.name = _targets(options.targets, parser)
-    options.file = options.file or options.queries
     if options.long and options.name is not None:
         parser.error("--long prints all queries; leave it or the name out")
+    if options.format == "json":
+        refuse_idle(parser, arguments, ("--long",), "with --format json, which has all of it")
+    if options.file is not None:
+        refuse_idle(parser, arguments, ("--queries",), f"with the file {options.file}")
+    options.file = options.file or options.queries
+
     # The parsed options do not tell a given --kafka from its default.
-    if not any(argument.startswith(("--kafka", "--topic")) for argument in arguments):
+    options.topic |= bool(given(parser, arguments, ["--kafka"]))
+    if not options.topic:
         refuse_idle(parser, arguments, ("--retire", "--prefix", "--embedded"), "without --topic")
-    options.topic |= any(argument.startswith("--kafka") for argument in arguments)
     return options
 
 

@@ -194,6 +194,9 @@ def _refuse_idle(parser: argparse.ArgumentParser, options: argparse.Namespace, a
         return
 
     refuse_idle(parser, arguments, _RATE, "without --rate")
+    # The plan of a size also compares ways to answer, and the budget ends fresh answers too.
+    if options.answers != "life" and options.size is None:
+        refuse_idle(parser, arguments, ("--budget",), f"with --answers {options.answers} here")
     if options.arms is not None:
         refuse_idle(parser, arguments, ("--target-share", "--strings", "--bins", "--width", "--cells"), "with --arms")
     elif options.strings is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from aggregator.plan import lifetimes, outlook
 from aggregator.plan.collected_names import NameCollection, NameListDraft, add_all, default_name, listable
 from aggregator.plan.interview import KINDS, Interview, answer, ask, query_name
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.old_names import add_old_name
 from hubbub.command.options import add_kafka, add_queries, parser_of, run
 from hubbub.kafka.settings import ESTIMATES, LARGEST, Kafka
@@ -86,6 +87,8 @@ def main(arguments: list[str]) -> int:
         options.trial or options.kind or any(getattr(options, name) for name in ANSWERS)
     ):
         parser.error("--query takes the answers of that query; leave the other answers out")
+    if options.source is None:
+        refuse_idle(parser, arguments, ("--kafka", "--prefix"), "without --query")
 
     def work() -> None:
         # Nobody should answer five questions for a file that cannot be written.

@@ -86,7 +86,7 @@ class Interview:
 
     @property
     def query(self) -> Query:
-        return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "hubbub init", None)[self.name]
+        return parse({"edition": NEWEST, "queries": {self.name: self.table}}, "the new file", None)[self.name]
 
 
 def ask(read: Callable[[str], str], presets: Mapping[str, str | None] | None = None) -> Interview:
@@ -114,7 +114,12 @@ def ask(read: Callable[[str], str], presets: Mapping[str, str | None] | None = N
     span = TRIAL if is_trial else span
 
     interview = replace(default, name=name, domain=domain, people=people, span=span)
-    if not interview.is_searched:
+    if interview.is_searched:
+        if {"kind", "values"} <= texts.keys():
+            raise ParameterError("nobody can list unknown strings: leave --values out")
+        if texts.get("groups", "none").strip().lower() != "none":
+            raise ParameterError("unknown strings take no groups: leave --groups out")
+    else:
         question = "   By which groups, such as platform: ios, android? [none]: "
         interview = replace(interview, groups=answer_to("groups", question, {}, lambda text: _groups(text, interview)))
 
@@ -137,8 +142,11 @@ def _asked_domain(answer_to: Callable[..., Domain], kind: str | None) -> Domain:
         f'or "names" for strings that nobody knows yet [{default_text}]: '
     )
     domain: Domain = default if kind == "names" else answer_to("values", question, default, _domain)
-    if kind == "numbers" and not isinstance(domain, dict):
+    is_unlisted = isinstance(domain, dict) and "discover" in domain
+    if kind == "numbers" and (is_unlisted or not isinstance(domain, dict)):
         raise ParameterError("numbers need a scale such as 10 to 60000 ms")
+    if kind == "values" and isinstance(domain, dict):
+        raise ParameterError('values of the kind "values" are names with commas, or their number')
     return domain
 
 

@@ -18,6 +18,7 @@ from aggregator.sink.waiting_rows import WaitingRows
 from aggregator.sink.writer import Writer
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import (
     add_health_port,
     add_kafka,
@@ -89,6 +90,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     if options.to is None:
         parser.error("--to PATH is required (HUBBUB_SINK_TO)")
+    if options.health_port is not None:
+        refuse_idle(parser, arguments, ("--port",), "with --health-port, which serves all of it")
+    elif options.port is None:
+        refuse_idle(parser, arguments, ("--host",), "without --health-port or --port")
+
     if options.query is None and variable:
         options.query = variable.split(",")
     for name in options.query or []:

@@ -31,6 +31,7 @@ from aggregator.topics.layout import (
 )
 from aggregator.topics.sizes import Sizes, sizes
 from hubbub.command import logs
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of, whole
 from hubbub.command.report import Report, add_format
 from hubbub.kafka.clients import admin as admin_client
@@ -105,6 +106,10 @@ def steps(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if not line.startswith(RIGHT)]
 
 
+_SHAPE = ("--partitions", "--replication", "--max-frame", "--queries", "--stop-workers", "--stop-hint")
+"""The options that decide how topics are made."""
+
+
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("topics", HELP)
     add_kafka(parser, embedded=True)
@@ -139,6 +144,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if options.lower_formats and (options.raise_formats or options.fence):
         parser.error("--lower-formats returns to an older release, and --raise-formats and --fence forbid that")
+    if options.lower_formats:
+        refuse_idle(parser, arguments, _SHAPE, "with --lower-formats, which leaves the topics as they are")
+    if not options.raise_formats:
+        refuse_idle(parser, arguments, ("--stop-workers",), "without --raise-formats")
     return options
 
 

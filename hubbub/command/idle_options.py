@@ -4,19 +4,33 @@ import argparse
 from collections.abc import Collection, Sequence
 
 
-def given(arguments: Sequence[str], names: Collection[str]) -> list[str]:
-    """Return the options among the arguments that have one of these names. An environment variable is not among them.
+def given(parser: argparse.ArgumentParser, arguments: Sequence[str], names: Collection[str]) -> list[str]:
+    """Return the options among parsed arguments that have one of these names, abbreviated or not.
 
-    >>> given(["--top", "3", "--last=5", "x"], ["--last", "--top", "--json"])
-    ['--top', '--last']
+    An environment variable is not among them: it is there for all commands.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> for name in ("--top", "--last", "--to"):
+    ...     _ = parser.add_argument(name)
+    >>> given(parser, ["--to", "3", "--la=5"], ["--last", "--top"])
+    ['--last']
     """
-    options = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
-    return [option for option in dict.fromkeys(options) if option in names]
+    known = parser._option_string_actions  # noqa: SLF001 - argparse names its options nowhere else
+    texts = [argument.partition("=")[0] for argument in arguments if argument.startswith("--")]
+    options = dict.fromkeys(_full_name(text, known) for text in texts)
+    return [option for option in options if option in names]
+
+
+def _full_name(text: str, known: Collection[str]) -> str:
+    """Return the option of this text. argparse also takes the start of a name if no other name begins so."""
+    if text in known:
+        return text
+    return next((name for name in known if name.startswith(text)), text)
 
 
 def refuse_idle(parser: argparse.ArgumentParser, arguments: Sequence[str], names: Collection[str], reason: str) -> None:
     """End with a message if the arguments have an option of these names. `reason` says what makes it idle."""
-    idle = given(arguments, names)
+    idle = given(parser, arguments, names)
     if idle:
         verb = "has" if len(idle) == 1 else "have"
         parser.error(f"{' and '.join(idle)} {verb} no effect {reason}: leave {'it' if len(idle) == 1 else 'them'} out")

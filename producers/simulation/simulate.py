@@ -91,6 +91,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     if options.start is not None and options.rate == math.inf:
         parser.error("--start does not work with --rate max: a virtual clock needs a rate")
+    if options.groups == "":
+        parser.error("--groups is empty: write it like ios=0.5,web=0.3, or leave it out")
     if options.group_values and not options.groups:
         parser.error("--group-values needs --groups")
     if options.start is not None and options.seconds is None:

@@ -240,7 +240,15 @@ def test_each_kind_of_query_can_be_begun_without_a_question(tmp_path, kind, memb
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--values", "1"], ["--people", "many"], ["--groups", "ios"], ["--kind", "numbers", "--values", "a,b"]],
+    [
+        ["--values", "1"],
+        ["--people", "many"],
+        ["--groups", "ios"],
+        ["--kind", "numbers", "--values", "a,b"],
+        ["--kind", "numbers", "--values", "names"],
+        ["--kind", "values", "--values", "names"],
+        ["--kind", "values", "--values", "10 to 600 ms"],
+    ],
 )
 def test_an_option_that_cannot_be_used_is_an_error(tmp_path, arguments, capsys):
     assert init.main(["--yes", "--queries", str(tmp_path / "hubbub.toml"), *arguments]) == 2

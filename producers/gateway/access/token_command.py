@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
+from hubbub.command.idle_options import refuse_idle
 from hubbub.command.options import duration, parser_of, run, whole
 from oracles.errors import ParameterError
 from producers.gateway.access.tokens import UNLIMITED, short_lived
@@ -92,6 +93,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.error(_missing("--each"))
     if options.each is not None and not options.key:
         parser.error("--each works only with --key")
+    if options.sign is None:
+        refuse_idle(parser, arguments, ("--for",), "without --sign")
     if options.sign is not None and options.quota is not None:
         parser.error("--quota works only for a new token or key, because the file of tokens has the quota")
     return options
