@@ -53,7 +53,7 @@ def most_odds(epsilon: float) -> str:
     """Return the largest factor by which an epsilon changes odds, as a bound.
 
     >>> most_odds(1.0), most_odds(64.0)
-    ('at most 2.72', 'up to more than 10^12')
+    ('at most 2.72', 'perhaps more than 10^12')
     """
     factor = odds(epsilon)
-    return f"up to {factor}" if factor.startswith("more") else f"at most {factor}"
+    return f"perhaps {factor}" if factor.startswith("more") else f"at most {factor}"

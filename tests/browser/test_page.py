@@ -304,7 +304,7 @@ async () => {
   return readers({ answers: "life" }, { central, n: 200, readable_below: 30 });
 }
 """)
-    assert "change the odds of any guess about a person up to more than 10^12 times." in text
+    assert "change the odds of any guess about a person perhaps more than 10^12 times." in text
     assert "the odds change at most 7.39 times" in text
 
 

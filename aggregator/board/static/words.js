@@ -121,7 +121,7 @@ export function readers(query, { central, n, readable_below: least }) {
 }
 
 /** Returns the largest factor by which an epsilon changes odds, as text. */
-const odds = (epsilon) => (epsilon > 27 ? "up to more than 10^12" : `at most ${number(Math.exp(epsilon))}`);
+const odds = (epsilon) => (epsilon > 27 ? "perhaps more than 10^12" : `at most ${number(Math.exp(epsilon))}`);
 
 /** Returns the word for what is proved of a value. */
 export const proof = (query) => (query.threshold.kind === "significance" ? "present" : "frequent");
