@@ -118,6 +118,20 @@ def test_a_link_to_a_withheld_window_says_why(watch, board, last):
     assert view.errors == []
 
 
+def test_a_value_of_a_withheld_window_has_that_reason(watch, board, last):
+    view = open_page(watch, board, f"fewer&at={last - PANE}&find=b.example")
+    expect(view.page.locator("#absent")).to_have_text(f"b.example: this window is {HELD}.")
+    assert view.errors == []
+
+
+def test_a_name_that_is_misspelt_offers_the_near_one(watch, board):
+    page = open_page(watch, board, "fewer&find=b.exampel").page
+    expect(page.locator("#absent")).to_contain_text("“b.exampel” is no value of fewer. Do you mean b.example")
+    page.locator("#absent").get_by_role("button", name="b.example").click()
+    expect(page.locator("#rows tr")).to_have_count(1)
+    expect(page.locator("#absent")).to_be_empty()
+
+
 def test_a_crowd_that_stopped_says_since_when(watch, board, last):
     view = open_page(watch, board, "stopped")
     page = view.page
