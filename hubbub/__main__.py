@@ -110,6 +110,14 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _near_command(word: str) -> str:
+    """Return a question with the command that was probably meant, or an empty text."""
+    import difflib  # only this error needs it
+
+    matches = difflib.get_close_matches(word, COMMANDS, 1)
+    return f"; did you mean {matches[0]}?" if matches else ""
+
+
 def run(arguments: list[str]) -> int:
     # These load NumPy, most of the time of a start. Before `main`, SIGTERM would end the process with -15.
     from importlib.metadata import version
@@ -118,6 +126,8 @@ def run(arguments: list[str]) -> int:
     from oracles.errors import MissingExtra, extra
     from oracles.kernels import c_library
 
+    if arguments[:1] == ["help"] and arguments[1:]:
+        arguments = [arguments[1], "--help"]
     command = arguments[0] if arguments else "--help"
     if command in ("-h", "--help", "help"):
         print(usage())
@@ -127,7 +137,7 @@ def run(arguments: list[str]) -> int:
         print(f"hubbub {version('hubbub')}, kernels: {c_library.name()}{f' ({reason})' if reason else ''}")
         return 0
     if command not in COMMANDS:
-        print(f"hubbub: there is no command {command!r}\n\n{usage()}", file=sys.stderr)
+        print(f"hubbub: there is no command {command!r}{_near_command(command)}\n\n{usage()}", file=sys.stderr)
         return 2
     module, extra_name, _ = COMMANDS[command]
     try:

@@ -24,7 +24,9 @@ example:
   $ hubbub pin homepage --queries hubbub.toml > pinned.json
 
 Read the JSON before you paste it into an application. With --gateway it is what the gateway lists now.
-docs/clients.md says which members are upper or lower limits."""
+docs/clients.md says which members are upper or lower limits.
+
+Exit code: 0 done; 2 wrong options or query file; 1 the query is not listed, or the gateway does not answer."""
 
 _LISTING = 32 << 20
 """Upper limit of a list of queries, in bytes."""

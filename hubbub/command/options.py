@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from hubbub.kafka.rights import access_refusal, hint
 from hubbub.kafka.settings import PREFIX, SECURITY, SERVERS, parse_prefix, parse_servers
@@ -25,6 +25,8 @@ _FLAGS = {"": False, "0": False, "false": False, "no": False, "1": True, "true":
 _WHOLE = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})?(e[0-9]{1,2})?")
 _FREE_PORT = "0: any free port, which is printed"
 _Read = TypeVar("_Read")
+_UNKNOWN = re.compile(r"unrecognized arguments: (--[a-z-]+)")
+"""The start of argparse's message about an option that a command does not have."""
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([KMGTP]iB|B)?")
 
 
@@ -141,9 +143,22 @@ moment = parsed(unix_seconds)
 """Parses a date, a time or Unix seconds."""
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser of a command's options. Its error about an unknown option names the one that was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown = _UNKNOWN.match(message)
+        if unknown:
+            import difflib  # only errors need it
+
+            matches = difflib.get_close_matches(unknown[1], self._option_string_actions, 1)
+            message += f"; did you mean {matches[0]}?" if matches else ""
+        super().error(message)
+
+
 def parser_of(command: str, description: str) -> argparse.ArgumentParser:
     raw = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(prog=f"hubbub {command}", description=description, formatter_class=raw)
+    return Parser(prog=f"hubbub {command}", description=description, formatter_class=raw)
 
 
 def add_option(

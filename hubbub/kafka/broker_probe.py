@@ -18,6 +18,9 @@ PAUSE = 1.0
 PATIENCE = 60.0
 """Seconds for which a start goes on with the other brokers. Kafka needs 9 s to notice the loss of one."""
 
+NOBODY = "start the broker, or name another one with --kafka HOST:PORT or HUBBUB_KAFKA"
+"""The advice if no port answers."""
+
 _Answer = TypeVar("_Answer")
 
 
@@ -70,8 +73,10 @@ async def _close(opening: Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWr
 def likely_cause(kafka: Kafka, ports: Mapping[str, Port], reason: str) -> str:
     """Return the likely cause of a failed connection in words, or an empty text if the reason says enough."""
     absent = missing(ports)
+    if len(absent) == len(ports):
+        return NOBODY
     if absent:
-        return "" if len(absent) == len(ports) else absence(ports)
+        return absence(ports)
 
     other_layer = Port.PLAIN if kafka.tls else Port.TLS
     wrong = [server for server, port in ports.items() if port is other_layer]

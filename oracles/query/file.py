@@ -6,6 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from oracles.errors import QueryError
 from oracles.mechanisms import COMING, EDITION
 from oracles.query.answers import attributes_of
 from oracles.query.definition import Query
@@ -44,7 +45,7 @@ def load(path: str | PathLike[str]) -> dict[str, Query]:
 def load_file(path: str | PathLike[str], edition: int | None = None) -> File:
     """Return a query file with its settings outside the queries. `edition` replaces that of the file."""
     place = Place(fspath(path))
-    mapping = read_toml(Path(path), place)
+    mapping = _tables(Path(path), place)
     if edition is not None:
         mapping["edition"] = edition
     folder = Path(path).parent
@@ -52,6 +53,16 @@ def load_file(path: str | PathLike[str], edition: int | None = None) -> File:
     revision = _REVISION(mapping.get("revision", 0), place / "revision")
     paths = (Path(path), *(folder / name for name in _named_files(mapping["queries"])))
     return File(queries, revision, paths, mapping.get("edition", EDITION))
+
+
+def _tables(path: Path, place: Place) -> dict[str, Any]:
+    """Return the contents of a query file. The error about a file that is missing says what makes one."""
+    try:
+        return read_toml(path, place)
+    except QueryError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise QueryError(f"{error}; `hubbub init` writes a query file, and --queries names another") from error
+        raise
 
 
 def _named_files(tables: Mapping[str, Any]) -> Iterator[str]:

@@ -36,7 +36,10 @@ example:
 The first line names the columns. With several attributes, each attribute has a column of its name.
 
 Rows have no ledger, and the noise is new each time. A person in two rows, in two files, or in a file
-that you replay twice, spends epsilon each time. The command prints a warning."""
+that you replay twice, spends epsilon each time. The command prints a warning.
+
+Exit code: 0 all is sent, or ended by Ctrl-C or SIGTERM; 2 wrong options, query or file; 3 Kafka cannot be
+reached; 4 the topics are missing; 1 other errors."""
 
 
 def main(arguments: list[str]) -> int:

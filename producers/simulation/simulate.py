@@ -4,6 +4,7 @@ import argparse
 import math
 import secrets
 import sys
+from textwrap import fill
 
 from hubbub.command.options import parser_of, rate, selected_query, share, whole
 from hubbub.moments import utc
@@ -43,7 +44,7 @@ example:
   $ hubbub simulate --query homepage --clients 1000000 --values zipf:1.1 --seconds 60
   $ hubbub simulate --query homepage --scenario surge --rate 50000
 
-Values: {SPECS}, {WORDS}.
+{fill(f"Values: {SPECS}, {WORDS}.", 110)}
 They apply to positions in the domain: with zipf the first value is the most common. For several
 attributes, give --values NAME=SPEC for each, or --values file:PATH with their joint counts. A file of
 counts is CSV with the columns `value` (or the names of the attributes) and `count`. A file of words has one
@@ -54,7 +55,10 @@ without a limit. Real devices do so only with `per` and enough max_epsilon (docs
 In each period, --churn of them draw a new value.
 
 The noise comes from NumPy, because it is faster and repeatable. Never use it for a person's answer.
-Ctrl-C ends the command. See docs/simulate.md."""
+Ctrl-C ends the command. See docs/simulate.md.
+
+Exit code: 0 all is sent, or ended by Ctrl-C or SIGTERM; 2 wrong options or query; 3 Kafka cannot be reached;
+4 the topics are missing; 1 other errors."""
 
 
 def main(arguments: list[str]) -> int:

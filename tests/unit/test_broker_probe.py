@@ -50,7 +50,7 @@ LOGIN = {"username": "u", "password": "p", "mechanism": "PLAIN"}
 @pytest.mark.parametrize(
     ("settings", "ports", "reason", "words"),
     [
-        ({}, [Port.ABSENT, Port.ABSENT, Port.ABSENT], "", ""),
+        ({}, [Port.ABSENT, Port.ABSENT, Port.ABSENT], "", "start the broker, or name another one with --kafka"),
         ({}, [Port.PLAIN, Port.ABSENT, Port.PLAIN], "", "no answer from b:2, but from a:1, c:3"),
         (
             {},

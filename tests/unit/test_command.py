@@ -29,7 +29,14 @@ def test_the_help_of_each_command_has_an_example(name, capsys):
     with pytest.raises(SystemExit) as ending:
         command.main([name, "--help"])
     assert ending.value.code == 0
-    assert re.search(rf"^  \$ .*hubbub {name}\b", capsys.readouterr().out, re.MULTILINE)
+    text = capsys.readouterr().out
+    assert re.search(rf"^  \$ .*hubbub {name}\b", text, re.MULTILINE)
+    assert "Exit code: 0 " in text
+    # Wrapped by a terminal, a long line of a help breaks in the middle of words.
+    assert max(map(len, text.splitlines())) <= 120
+    with pytest.raises(SystemExit):
+        command.main(["help", name])
+    assert capsys.readouterr().out == text
 
 
 @pytest.mark.parametrize("before", [[], *([name] for name in command.COMMANDS)])
@@ -40,7 +47,17 @@ def test_the_version_is_the_installed_one(before, capsys):
 
 def test_an_unknown_command_is_a_usage_error(capsys):
     assert command.main(["cuont"]) == 2
-    assert "there is no command 'cuont'" in capsys.readouterr().err
+    assert "there is no command 'cuont'\n" in capsys.readouterr().err
+    assert command.main(["wroker"]) == 2
+    assert "there is no command 'wroker'; did you mean worker?\n" in capsys.readouterr().err
+
+
+def test_an_unknown_option_offers_the_near_one(capsys):
+    for arguments, offer in (["worker", "--kafak", "a:1"], "; did you mean --kafka?\n"), (["tail", "--xyz"], "--xyz\n"):
+        with pytest.raises(SystemExit) as ending:
+            command.main(arguments)
+        assert ending.value.code == 2
+        assert capsys.readouterr().err.endswith(offer)
 
 
 @pytest.mark.parametrize(

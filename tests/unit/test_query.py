@@ -547,7 +547,7 @@ def test_a_fault_above_the_queries_is_named(text, key, valid):
         (b"a = 1" + b"0" * 5000, "must be TOML: "),
         (b"a = " + b"[" * 5000, "must be TOML: "),
         (b"a = 'b\xff'", "must be UTF-8 text, but its byte 6 is not"),
-        (None, "cannot be read: No such file or directory"),
+        (None, "cannot be read: No such file or directory; `hubbub init` writes a query file"),
     ],
 )
 def test_a_file_that_is_no_toml_is_named(tmp_path, content, text):
