@@ -103,12 +103,12 @@ def test_the_picture_has_each_block_each_quantile_and_each_range_in_its_place(wa
     assert page.locator(".distribution rect.block").count() == 32
     assert page.locator(".distribution .band").count() == 1
     axis = page.locator(".distribution line.axis").last
-    left, right = (float(axis.get_attribute(end)) for end in ("x1", "x2"))
+    low_end, high_end = (float(axis.get_attribute(name)) for name in ("x1", "x2"))
     dots = page.locator(".distribution circle.quantile").evaluate_all(
         "all => all.map(one => Number(one.getAttribute('cx')))"
     )
     parts = [math.log(row["value"] / 10) / math.log(6_000) for row in numbers["quantiles"].values()]  # 10 to 60,000
-    places = [left + (right - left) * part for part in parts]
+    places = [low_end + (high_end - low_end) * part for part in parts]
     assert sorted(dots) == [pytest.approx(place, abs=0.6) for place in sorted(places)]
     labels = page.locator(".distribution .label").all_text_contents()
     assert {"geometric mean", "p50", "p90", "p95", "p99"} < set(labels)

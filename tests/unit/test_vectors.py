@@ -248,8 +248,8 @@ def test_package_counts_the_signs_of_numbers(group):
     assert [part.tolist() for part in encoder.signs(state)] == group["signs"]
     shares = encoder.estimate(state, group["n"]).shares
     for j, (signs, n) in enumerate(zip(group["signs"], group["levels"], strict=True)):
-        left, right = shares.reshape(-1, 2, 1 << j).sum(axis=2).T
-        assert left - right == pytest.approx(np.array(signs) / (n * (2 * encoder.p - 1)))
+        lower, upper = shares.reshape(-1, 2, 1 << j).sum(axis=2).T
+        assert lower - upper == pytest.approx(np.array(signs) / (n * (2 * encoder.p - 1)))
 
 
 @every(SUPPORT["solutions"])
