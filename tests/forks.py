@@ -1,7 +1,8 @@
 """Processes of hubbub that begin with everything imported, because they are forks of a server that only imports.
 
 A start needs 30 ms of CPU in place of one to three seconds. Apart from the imports nothing differs: each process has
-its own memory, files and signals. Tests of the start, of memory, of the demo and of documents run the real command.
+its own memory, files and signals. The estimator of a worker is a fork too, which saves half a second of CPU. Tests of
+the start, of memory, of the demo and of documents run the real command.
 """
 
 import atexit
@@ -16,13 +17,15 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import SimpleNamespace
 
 PREPARED = (
     "hubbub.__main__",
     "aggregator.worker.command",
     "aggregator.worker.start",
+    "aggregator.publishing.finals.estimator",
     "aggregator.board.command",
     "aggregator.reading.tail.command",
     "producers.gateway.command",
@@ -61,21 +64,26 @@ def run(command, *, env=None, cwd=None, timeout=None):
 class Fork:
     """A process with the interface of `subprocess.Popen`. Its command is `hubbub` or Python code."""
 
-    def __init__(self, command, *, env=None, cwd=None, stdout=None, stderr=None, text=False):
+    def __init__(self, command, *, env=None, cwd=None, stdin=None, stdout=None, stderr=None, text=False, server=None):
         self.args = [*map(str, command)]
         self.returncode = None
         code, arguments = code_of(command)
         environment = dict(os.environ if env is None else env)
         request = {"code": code, "argv": arguments, "env": environment, "cwd": str(cwd or Path.cwd())}
 
-        outputs = [Output(stdout, 1, text), Output(stderr, 2, text)]
-        self.stdout, self.stderr = (output.reader for output in outputs)
+        streams = [Output(stdout, 1, text), Output(stderr, 2, text)]
+        self.stdout, self.stderr = (stream.end for stream in streams)
+        self.stdin = None
+        if stdin == subprocess.PIPE:
+            streams.append(Input())
+            self.stdin = streams[-1].end
+
         self._status, status = os.pipe()
-        files = [*(output.file for output in outputs), status]
-        socket.send_fds(connection(), [json.dumps(request).encode()], files)
+        files = [status, *(stream.file for stream in streams)]
+        socket.send_fds(server or connection(), [json.dumps(request).encode()], files)
         os.close(status)
-        for output in outputs:
-            output.close()
+        for stream in streams:
+            stream.close()
         self.pid = self._read()
 
     def poll(self):
@@ -134,15 +142,27 @@ class Fork:
         return int.from_bytes(number, "little", signed=True)
 
 
+class Input:
+    """A pipe for the input of a process. `end` is its end of the one who writes."""
+
+    def __init__(self):
+        self.file, write_end = os.pipe()
+        self.end = os.fdopen(write_end, "wb")
+
+    def close(self):
+        """Close the end of the process, which has a copy."""
+        os.close(self.file)
+
+
 class Output:
-    """A file for the output of a process, or a pipe. `reader` is the end of the pipe that the test reads."""
+    """A file for the output of a process, or a pipe. `end` is the end of the pipe that the test reads."""
 
     def __init__(self, target, standard, text):
-        self.reader = None
+        self.end = None
         self._is_own = target in (subprocess.PIPE, subprocess.DEVNULL)
         if target == subprocess.PIPE:
             read_end, self.file = os.pipe()
-            self.reader = os.fdopen(read_end, "r" if text else "rb")
+            self.end = os.fdopen(read_end, "r" if text else "rb")
         elif target == subprocess.DEVNULL:
             self.file = os.open(os.devnull, os.O_WRONLY)
         else:
@@ -161,7 +181,7 @@ def code_of(command):
             return HUBBUB, [program, *arguments]
         case [sys.executable, "-m", "hubbub", *arguments]:
             return HUBBUB, [str(INSTALLED), *arguments]
-        case [sys.executable, "-c", code, *arguments]:
+        case [sys.executable, "-c", code, *arguments] | [sys.executable, "-P", "-c", code, *arguments]:
             return code, ["-c", *arguments]
     return None
 
@@ -185,32 +205,34 @@ def connection():
     return ours
 
 
-def serve(requests):
-    """Fork a process for each request, until nobody asks any more. Return the request in the process that runs it."""
+def serve(requests, requests_of_forks):
+    """Fork a process for each request, until the tests end. Return the request in the process that runs it."""
     running = {}
     while True:
-        ready, _, _ = select.select([requests, *running], [], [])
+        ready, _, _ = select.select([requests, requests_of_forks, *running], [], [])
         for handle in set(ready) & running.keys():
             report(*running.pop(handle))
             os.close(handle)
-        if requests not in ready:
-            continue
 
-        text, files, _, _ = socket.recv_fds(requests, LONGEST, 3)
-        if not text:
-            return None
-        pid = os.fork()
-        if pid == 0:
-            requests.close()
-            for handle, (_, status) in running.items():
-                os.close(handle)
-                os.close(status)
-            return json.loads(text), files
+        for channel in [end for end in (requests, requests_of_forks) if end in ready]:
+            text, files, _, _ = socket.recv_fds(channel, LONGEST, 4)
+            if not text:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                requests.close()
+                requests_of_forks.close()
+                for handle, (_, status) in running.items():
+                    os.close(handle)
+                    os.close(status)
+                return json.loads(text), files
 
-        for file in files[:2]:
-            os.close(file)
-        os.write(files[2], pid.to_bytes(4, "little"))
-        running[os.pidfd_open(pid)] = pid, files[2]
+            status, *streams = files
+            for file in streams:
+                os.close(file)
+            with contextlib.suppress(BrokenPipeError):  # the worker that asked may have been killed meanwhile
+                os.write(status, pid.to_bytes(4, "little"))
+            running[os.pidfd_open(pid)] = pid, status
 
 
 def report(pid, status):
@@ -223,11 +245,13 @@ def report(pid, status):
 
 def become(request, files):
     """Turn this process into the one of the request, and return its code."""
-    for number, file in enumerate(files[:2], 1):
+    _, *streams = files
+    for number, file in zip((1, 2, 0), streams, strict=False):
         os.dup2(file, number)
     for file in files:
         os.close(file)
     # The streams of the server would seek in a pipe as if it were their old file.
+    sys.stdin = os.fdopen(0, closefd=False)
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
     os.environ.clear()
@@ -242,9 +266,17 @@ def main():
     requests = socket.socket(fileno=int(sys.argv[1]))
     for name in PREPARED:
         importlib.import_module(name)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    fork_estimators(ours)
     # The collector would copy the pages of all these objects in each process.
     gc.freeze()
-    return serve(requests)
+    return serve(requests, theirs)
+
+
+def fork_estimators(server):
+    """Let the workers among the forks start their estimators as forks, over this connection to the server."""
+    module = sys.modules["aggregator.publishing.finals.estimator"]
+    module.subprocess = SimpleNamespace(Popen=partial(Fork, server=server), PIPE=subprocess.PIPE)
 
 
 if __name__ == "__main__":

@@ -101,6 +101,51 @@ def test_several_threads_may_start_forks():
     assert codes == {number: number for number in range(8)}
 
 
+ECHO = "import sys; print(len(sys.modules), sys.stdin.readline(), end='', flush=True); sys.stdin.read()"
+ESTIMATOR = f"""
+import os, sys
+from aggregator.publishing.finals.estimator import subprocess
+
+def start():
+    command = [sys.executable, "-P", "-c", {ECHO!r}]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ)
+
+process = start()
+process.stdin.write(b"a line\\n")
+process.stdin.flush()
+print(process.stdout.readline().decode(), end="")
+process.stdin.close()
+print(process.wait())
+process = start()
+process.kill()
+print(process.wait())
+"""
+"""A worker's way to start an estimator. One ends with its input, and one by a signal."""
+EARLY_END = """
+import json, os, socket
+from aggregator.publishing.finals.estimator import subprocess
+
+read_end, status = os.pipe()
+os.close(read_end)
+request = {"code": "pass", "argv": ["-c"], "env": {}, "cwd": "/"}
+socket.send_fds(subprocess.Popen.keywords["server"], [json.dumps(request).encode()], [status, 1, 2])
+"""
+"""A worker that is killed between its request for an estimator and the answer."""
+
+
+def test_the_estimator_of_a_fork_is_a_fork():
+    text, *codes = output(ESTIMATOR).splitlines()
+    modules, line = text.split(maxsplit=1)
+    assert int(modules) > 500
+    assert line == "a line"
+    assert codes == ["0", "-9"]
+
+
+def test_a_fork_that_ends_before_its_estimator_starts_harms_nobody():
+    for _ in range(2):
+        assert output(EARLY_END) == ""
+
+
 def test_the_command_of_another_program_starts_as_usual():
     process = forks.start(["sh", "-c", "exit 3"], env=os.environ)
     assert isinstance(process, subprocess.Popen)
