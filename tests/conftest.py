@@ -85,7 +85,7 @@ def pytest_configure():
 def pytest_collection_modifyitems(items):
     """Mark tests of Apache Kafka, and give long tests and slow machines more time.
 
-    With xdist, run all tests of a costly fixture in one process, and run them first.
+    With xdist, run all tests of a costly fixture in one process, and run them first, then those that wait for long.
     """
     for item in items:
         choice = item.callspec.params.get("broker") if hasattr(item, "callspec") else None
@@ -97,7 +97,8 @@ def pytest_collection_modifyitems(items):
             if costly in getattr(item, "fixturenames", ()):
                 parameter = item.callspec.params.get(costly, "") if hasattr(item, "callspec") else ""
                 item.add_marker(pytest.mark.xdist_group(f"{costly} {parameter}".strip()))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    # A test that waits for a minute must not begin when the others are over.
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("xdist_group", "waits")])
 
 
 def pytest_collection_finish(session):

@@ -83,6 +83,7 @@ def run(place, *more):
     return topics.main(["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix, "--partitions", "2", *more])
 
 
+@pytest.mark.waits
 def test_a_return_that_is_killed_at_each_step_and_a_second_rise_lose_nothing(place, monkeypatch):
     worker = place.start().ready()
     place.send(*((p, place.frame("page", [0, 1, p], number=10 + p)) for p in range(2)))

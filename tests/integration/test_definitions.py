@@ -104,6 +104,7 @@ def check_audit(place, since, capsys):
     assert f"{key.decode()}: differs from the log" in capsys.readouterr().err
 
 
+@pytest.mark.waits
 def test_a_running_worker_follows_its_file_and_the_topic(place, capsys):
     with crowd(place, [PAGE, PAGE + SITE]):
         one, second_worker = (place.start().ready() for _ in range(2))

@@ -34,6 +34,7 @@ def test_the_last_number_of_the_machine_is_what_the_crowd_sends(rate, capacity):
     assert int(re.search(SENDS, line)[1].replace(",", "")) == rate
 
 
+@pytest.mark.waits
 def test_it_shows_estimates_a_surge_and_a_new_crash_survives_a_killed_worker_and_ends_on_ctrl_c(tmp_path):
     with running(tmp_path, command=(sys.executable, "-c", EARLY)) as run:
         run.until("page: |there is no page")

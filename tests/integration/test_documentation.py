@@ -78,6 +78,7 @@ DEVICE = "device.md"
 WITH_CODE = [document for document in DOCUMENTS if run(document) and document.name != DEVICE]
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize(
     ("document", "session"),
     [pytest.param(path, needs_kafka(path), id=path.name) for path in WITH_CODE],

@@ -57,6 +57,7 @@ snapshot_records.PART = 100
 """
 
 
+@pytest.mark.waits
 def test_a_split_state_is_read_by_the_next_worker(kafka, tmp_path):
     """A small limit splits every state. After a kill no final is published again, and no alert is lost."""
     text = PAGE + PAGE.replace("page", "site") + 'windows = ["1s", "3s/1s", "all"]'
@@ -122,6 +123,7 @@ def test_a_state_that_its_topic_refuses_only_repeats_finals_after_a_restart(kafk
 EVERY = LIVE | {"oracle": "grr", "epsilon": 16, "pane": "5s", "emit_every": "never"}
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize(
     ("size", "count", "lateness"), [(65_536, 30, 5), pytest.param(1_000_000, 40, 40, marks=pytest.mark.long)]
 )

@@ -194,9 +194,11 @@ def move(old_broker, new_broker, tmp_path, **settings):
         assert check(new).reports > 10
 
 
+@pytest.mark.waits
 def test_an_installation_moves_to_another_prefix_with_more_partitions(kafka, tmp_path):
     move(kafka, kafka, tmp_path, partitions=5)
 
 
+@pytest.mark.waits
 def test_an_installation_moves_to_another_cluster(kafka, lone_kafka, tmp_path):
     move(kafka, lone_kafka, tmp_path)

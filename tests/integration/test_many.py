@@ -4,6 +4,8 @@ import time
 from collections import defaultdict
 from itertools import count
 
+import pytest
+
 from tests.integration.workers import Place
 from tests.queries import LIVE, make_text
 
@@ -20,6 +22,7 @@ TABLE = LIVE | {
 }
 
 
+@pytest.mark.waits
 def test_each_due_final_of_many_queries_is_published_once_and_in_order(kafka, tmp_path):
     text = "".join(make_text(f"q{number}", TABLE) for number in range(QUERIES))
     with Place(kafka, tmp_path, text, PARTITIONS) as place:

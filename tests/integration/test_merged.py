@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from aggregator.tallies import keys
 from aggregator.tallies.keys import PaneKey
 from tests.integration.queries import PAGE
@@ -17,6 +19,7 @@ def kinds(place, panes):
     return [sorted(key.kind for key in names if isinstance(key, PaneKey) and key.pane == pane) for pane in panes]
 
 
+@pytest.mark.waits
 def test_a_merged_snapshot_replaces_those_of_partitions(kafka, tmp_path):
     with Place(kafka, tmp_path, LONG) as place:
         worker = place.start().ready()

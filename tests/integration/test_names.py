@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import orjson
+import pytest
 
 import hubbub
 from aggregator.records.maps_record import maps_name
@@ -33,6 +34,7 @@ def frames(query, rng, partitions, count):
     return result
 
 
+@pytest.mark.waits
 def test_names_are_the_same_bytes_whoever_is_killed(kafka, tmp_path, monkeypatch):
     monkeypatch.setattr(strings, "LEAST_PANE", 1)
     rng = np.random.default_rng(5)

@@ -61,6 +61,7 @@ def frames(place, pane, first, count=10):
     ]
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("phase", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
 def test_a_rebalance_in_a_checkpoint_loses_nothing_and_repeats_nothing(kafka, tmp_path, phase):
     with Place(kafka, tmp_path, PATIENT) as place:

@@ -4,6 +4,7 @@ import time
 from itertools import pairwise
 
 import orjson
+import pytest
 
 from aggregator.records.status import EVERY
 from tests.boards import Board
@@ -13,6 +14,7 @@ from tests.queries import LIVE, make_text
 QUERIES = make_text("steps", LIVE, domain=4, epsilon=2.0, lateness="1s", windows=["1s"])
 
 
+@pytest.mark.waits
 def test_a_crowd_that_stops_is_quiet_and_a_dead_worker_is_late(tansu, tmp_path):
     with Place(tansu, tmp_path, QUERIES) as place:
         worker = place.start().ready()
