@@ -49,9 +49,10 @@ def flags(place):
     return {record["window"]["end"]: record["quality"]["flags"] for record in short_records}
 
 
+@pytest.mark.waits
 def test_reports_deleted_while_no_worker_ran_are_logged_and_counting_goes_on(on_kafka):
     place = on_kafka
-    place.define(patient(20))
+    place.define(patient(8))
     worker = place.start().ready()
     pane = int(time.time())
     place.send((0, place.frame("page", [0], pane)))
@@ -106,11 +107,12 @@ def test_reports_deleted_before_the_first_worker_are_not_lost(on_kafka):
     assert not sum(worker.total("hubbub_lost_records_total") for worker in several)
 
 
+@pytest.mark.waits
 def test_the_audit_starts_its_marks_again_behind_lost_reports(on_kafka, capsys):
     """The log has lost reports that a worker counted, and reports that nobody counted."""
     place = on_kafka
     arguments = ["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix]
-    place.define(patient(20).replace("crowd = 1", "crowd = 4").replace('"1s", ', '"1s", "2s", '))
+    place.define(patient(8).replace("crowd = 1", "crowd = 4").replace('"1s", ', '"1s", "2s", '))
     worker = place.start().ready()
     first_second = int(time.time())
     place.send((0, place.frame("page", [0] * 5, first_second)))

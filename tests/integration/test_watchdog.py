@@ -7,6 +7,7 @@ from tests.integration.workers import EITHER, Place, until
 from tests.queries import LIVE, make_text
 from tests.slowness import slowness
 
+pytestmark = pytest.mark.waits
 QUERIES = make_text("page", LIVE, domain=64, oracle="grr", epsilon=2.0, lateness="30s") + make_text(
     "quick", crowd=1, domain=4, oracle="grr", epsilon=2.0, pane="1s", lateness="0s"
 )
@@ -40,7 +41,10 @@ FOR_EVER = """
 async def never(*_): await asyncio.Event().wait()
 worker.Checkpoints.run = never
 """
-SOON = "watchdog.PROBE = 1.0  # that the broker is silent is known before anything seems to hang"
+SOON = """
+watchdog.PROBE = 1.0  # that the broker is silent is known before anything seems to hang
+watchdog.GONE = 100.0  # long after the end of readiness, as 300 s are
+"""
 NO_TICKS = "worker.Worker._tick = lambda _: asyncio.Event().wait()"
 SILENT = """
 from aggregator.counting import recovery
@@ -86,7 +90,8 @@ def place(broker, tmp_path):
 
 
 def check_hang(place, hang, text):
-    worker = place.start(patch=hasten(0.12) + hang)
+    # A start that hangs has the longest limit, and no part of it can hang too early.
+    worker = place.start(patch=hasten(0.03 if hang == NEVER_STARTS else 0.12) + hang)
     if hang == NEVER_BUILDS:
         until(lambda: "recovered" in worker.log_text)
         place.send((0, place.frame("quick", [0])))
@@ -190,4 +195,4 @@ def test_a_worker_that_merges_nothing_for_long_logs_it(place):
     worker = place.start(patch=hasten(20.0) + NEVER_BUILDS).ready()
     place.send((0, place.frame("quick", [0])))
     until(lambda: worker.total("hubbub_publish_lag_seconds") > 3)
-    assert worker.total("hubbub_lag_seconds") < 3
+    until(lambda: worker.total("hubbub_lag_seconds") < 3)  # it goes on reading, which may be late for a moment
