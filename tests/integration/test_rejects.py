@@ -29,6 +29,7 @@ def output(place, *arguments):
 def test_refused_frames_are_counted_and_decoded(tansu, tmp_path):
     with Place(tansu, tmp_path, PAGE, partitions=1) as place:
         worker = place.start().ready()
+        place.wait_for_ticks()  # before there is a clock nothing is late
         assert output(place) == "no refused frames\n"
         frame = place.frame("page", [0] * 9)
         strange = frame[:8] + b"\0" * 7 + b"\1" + frame[16:]

@@ -1,6 +1,5 @@
 """A real worker says in the topic `status` how far it counts, and a real board tells quiet from late by it."""
 
-import time
 from itertools import pairwise
 
 import orjson
@@ -31,7 +30,7 @@ def test_a_crowd_that_stops_is_quiet_and_a_dead_worker_is_late(tansu, tmp_path):
 
             assert state() == "waiting"
             until(is_live)
-            last = int(time.time()) + 1
+            last = int(place.sent_at) + 1
             until(lambda: state() == "quiet")
             (row,) = board.json("api/v1/overview")["queries"]
             assert last - 5 <= row["newest_report"] <= last
@@ -43,4 +42,6 @@ def test_a_crowd_that_stops_is_quiet_and_a_dead_worker_is_late(tansu, tmp_path):
         assert statuses[-1]["newest_report"] == row["newest_report"]
         ends = [status["closed_through"] for status in statuses]
         assert ends == sorted(set(ends)), "a record is written only if something changed"
-        assert all(after - before >= EVERY - 2 for before, after in pairwise(ends))
+        # The times of writing: how far a busy worker counts may be some seconds behind, now more and now less.
+        times = [record.timestamp / 1000 for record in records]
+        assert all(after - before >= EVERY - 2 for before, after in pairwise(times))

@@ -47,7 +47,7 @@ def test_after_a_graceful_stop_the_next_worker_reads_nothing_twice(place):
     assert one.stop() == 0
     [offset] = place.send((0, b"nobody has read this"))
     two = place.start().ready()
-    [recovery] = two.events("recovered")
+    recovery = two.events("recovered")[0]
     between = range(recovery["offsets"]["0"], offset)  # a tick may still have been on its way when the first one left
     assert all(r.value == TICK for r in place.read("reports") if r.partition == 0 and r.offset in between)
     until(lambda: two.total("hubbub_rejected_total"))

@@ -12,6 +12,18 @@ from tests.integration.admin import change_settings, recreate
 from tests.integration.queries import PAGE
 from tests.integration.workers import Place
 
+HELD = """
+import asyncio, os
+from aggregator.counting import app
+recover = app.CountingApp.recover
+async def held(counting):
+    while not os.path.exists(os.environ["GO"]):
+        await asyncio.sleep(0.01)
+    await recover(counting)
+app.CountingApp.recover = held
+"""
+"""A worker that recovers once the file `GO` exists. Otherwise it might be ready before a slow test asks it."""
+
 
 @pytest.fixture
 def place(broker, tmp_path):
@@ -32,18 +44,19 @@ def on_tansu(tansu, tmp_path):
         yield place
 
 
-def test_it_is_alive_before_it_is_ready(place):
-    worker = place.start()
+def test_it_is_alive_before_it_is_ready(place, tmp_path):
+    worker = place.start(patch=HELD, GO=str(tmp_path / "go"))
     assert worker.get("/healthz") == (200, "ok\n")
     status, text = worker.get("/readyz")
     assert status == 503
     assert text.startswith(("starting:", "recovering:"))
     assert worker.get("/metrics")[0] == 200
+    (tmp_path / "go").touch()
     worker.ready()
 
 
-def test_sigterm_while_it_joins_is_exit_code_0(place):
-    worker = place.start()
+def test_sigterm_before_it_is_ready_is_exit_code_0(place, tmp_path):
+    worker = place.start(patch=HELD, GO=str(tmp_path / "go"))
     assert worker.get("/readyz")[0] == 503
     assert worker.stop() == 0
 

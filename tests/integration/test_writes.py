@@ -78,7 +78,7 @@ def test_a_worker_waits_after_the_only_broker_has_stopped_in_order(lone_kafka, t
         lone_kafka.nodes[0].keeper.stop()
         time.sleep(seconds)
         assert worker.running
-        assert worker.get("/readyz")[0] == 503
+        until(lambda: worker.get("/readyz")[0] == 503)
         lone_kafka.heal()
         worker.ready()
         place.send(*[(partition, place.frame("page", [1, 2])) for partition in range(2)])
