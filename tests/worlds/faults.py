@@ -1,31 +1,10 @@
-"""The faults of a world: which happen when. Some wait for a certain write, and strike a few steps after it."""
+"""The faults of a world, as its plan has them. Some wait for a certain write, and strike a few steps after it."""
 
-from typing import NamedTuple
+from collections import Counter
 
 from aiokafka import TopicPartition
 
 from hubbub.kafka.settings import CHANGELOG, CLOCKS, REPORTS, SNAPSHOTS
-
-FIRST = 4.0
-"""Seconds until the first fault."""
-KINDS = {
-    "kill": 6,
-    "aimed kill": 9,
-    "aimed freeze": 6,
-    "aimed rebalance": 4,
-    "freeze": 2,
-    "slow": 2,
-    "stop": 2,
-    "start": 3,
-    "rebalance": 4,
-    "offline": 2,
-    "no leader": 4,
-    "new leader": 4,
-    "compaction": 4,
-    "clock": 2,
-}
-LONGEST_FREEZE = 11.0
-"""Seconds. It is shorter than the scaled lag of compaction, which bounds how long a worker may sleep."""
 
 
 def kind_of(tp, key, value):
@@ -35,53 +14,25 @@ def kind_of(tp, key, value):
     return f"{topic} {name} {'deletion' if value is None else 'write'}"
 
 
-AIMS = [
-    f"{CHANGELOG} ids write",
-    f"{CHANGELOG} tally write",
-    f"{CHANGELOG} progress write",
-    f"{CHANGELOG} progress deletion",
-    f"{CHANGELOG} tally deletion",
-    f"{SNAPSHOTS} closed write",
-    f"{CLOCKS} clock write",
-    f"{CLOCKS} clock deletion",
-    f"{SNAPSHOTS} merged write",
-    f"{SNAPSHOTS} state write",
-    f"{SNAPSHOTS} closed deletion",
-    f"{SNAPSHOTS} merged deletion",
-    f"{SNAPSHOTS} state deletion",
-    "estimates  write",
-    "alerts  write",
-]
-
-
-class Aim(NamedTuple):
-    """A fault that waits for a write."""
-
-    fault: str
-    target: str
-    """The kind of write."""
-    after_ack: bool
-    """Whether it strikes after the acknowledgement, not after the sending."""
-    steps: int
-    """The steps until a kill."""
+def phase(target, *, is_acked):
+    """Return the phase of a process from such a write to its next one."""
+    return f"{target}, {'acknowledged' if is_acked else 'sent'}"
 
 
 class Faults:
-    """The schedule of one world."""
+    """What strikes one world."""
 
     def __init__(self, world):
         self._world = world
         self.count = 0
-        self.hits = {}
-        """How often each aimed fault struck, by write."""
+        self.meetings = Counter()
+        """How often a fault met a process in each phase."""
         self._aims = []
+        """The aimed faults that wait for their write."""
 
     def begin(self):
-        world = self._world
-        times = sorted(world.random.uniform(FIRST, world.mix.seconds) for _ in range(world.mix.faults))
-        for time in times:
-            kind = world.random.choices(list(KINDS), list(KINDS.values()))[0]
-            world.later(time, self._strike, kind)
+        for fault in self._world.plan.faults:
+            self._world.later(fault.at, self._strike, fault)
         self._keep_alive()
 
     def end(self):
@@ -115,69 +66,67 @@ class Faults:
             world.start_worker()
         world.later(1.0, self._keep_alive)
 
-    def _strike(self, kind):
+    def _strike(self, fault):
         world = self._world
         self.count += 1
-        world.mark(kind)
+        world.mark(fault.kind)
         workers = world.workers()
-        process = world.random.choice(workers) if workers else None
-        world.say("fault", kind, process and process.name)
-        getattr(self, "_" + kind.replace(" ", "_"))(process)
+        process = workers[fault.pick % len(workers)] if workers else None
+        world.say("fault", fault.kind, process and process.name, *fault.details.values())
+        if fault.kind.startswith("aimed"):
+            self._aims.append(fault)
+        else:
+            getattr(self, "_" + fault.kind.replace(" ", "_"))(process, **fault.details)
 
-    def note_write(self, process, tp, records):
-        self._aim(process, tp, records, is_acked=False)
-
-    def note_ack(self, process, tp, records):
-        self._aim(process, tp, records, is_acked=True)
-
-    def _aim(self, process, tp, records, *, is_acked):
-        for aim in self._aims:
-            if aim.after_ack != is_acked or process.countdown is not None:
-                continue
-            if any(kind_of(tp, key, value) == aim.target for key, value, *_ in records):
-                self._aims.remove(aim)
-                name = f"{aim.fault} at {aim.target}, {'acknowledged' if is_acked else 'sent'}"
-                self.hits[name] = self.hits.get(name, 0) + 1
-                self._hit(aim, process, tp)
+    def note_write(self, process, tp, records, *, is_acked):
+        """Note a batch that is sent or acknowledged, and strike with the first aimed fault that waits for it."""
+        targets = {kind_of(tp, key, value) for key, value, *_ in records}
+        process.phase = phase(kind_of(tp, *records[-1][:2]), is_acked=is_acked)
+        for fault in self._aims if process.countdown is None else ():
+            target = fault.details["target"]
+            if fault.details["is_acked"] == is_acked and target in targets:
+                self._aims.remove(fault)
+                process.phase = phase(target, is_acked=is_acked)
+                self._world.say("hit", f"{fault.kind} at {process.phase}", process.name)
+                getattr(self, "_" + fault.kind.replace(" ", "_"))(process, tp, **fault.details)
                 return
 
-    def _hit(self, aim, process, tp):
-        world = self._world
-        if aim.fault == "kill":
-            process.countdown = aim.steps
-        elif aim.fault == "freeze":
-            # Longer than a session, so that others own its partitions when it wakes.
-            process.frozen_until = world.now + world.random.choice((7.0, 9.0, LONGEST_FREEZE))
-        else:
-            # The checkpoint is still open when the rebalance comes.
-            world.log.at(tp).blocked_until = world.now + world.random.choice((2.0, 4.0))
-            world.coordinator.rebalance()
+    def _meet(self, fault, *processes):
+        """Count the phases in which a fault meets processes."""
+        for process in processes:
+            self.meetings[fault, process.phase] += 1
 
-    def _add_aim(self, fault):
-        random = self._world.random
-        aim = Aim(fault, random.choice(AIMS), random.random() < 0.6, random.choice((1, 1, 2, 3, 5, 8, 20)))
-        self._aims.append(aim)
+    def _aimed_kill(self, process, _, *, steps, **__):
+        process.countdown = steps
 
-    def _aimed_kill(self, _):
-        self._add_aim("kill")
+    def _aimed_freeze(self, process, _, *, seconds, **__):
+        self._freeze(process, seconds=seconds)
 
-    def _aimed_freeze(self, _):
-        self._add_aim("freeze")
+    def _aimed_rebalance(self, _, tp, *, seconds, **__):
+        self._world.log.at(tp).blocked_until = self._world.now + seconds
+        self._rebalance(None)
 
-    def _aimed_rebalance(self, _):
-        self._add_aim("rebalance")
+    def _aimed_stop(self, process, _, **__):
+        self._stop(process)
+
+    def _aimed_offline(self, process, _, *, seconds, **__):
+        self._offline(process, seconds=seconds)
 
     def _kill(self, process):
         if process:
             self._world.kill(process, "at once")
 
-    def _freeze(self, process):
-        if process:
-            process.frozen_until = self._world.now + self._world.random.choice((1.0, 3.0, 7.0, LONGEST_FREEZE))
+    def note_kill(self, process):
+        self._meet("kill", process)
 
-    def _slow(self, process):
+    def _freeze(self, process, *, seconds):
         if process:
-            process.slowness = self._world.random.choice((0.02, 0.1))
+            self._meet("freeze", process)
+            process.frozen_until = self._world.now + seconds
+
+    def _slow(self, process, *, seconds):
+        if process:
+            process.slowness = seconds
             self._world.later(5.0, self._hasten, process)
 
     def _hasten(self, process):
@@ -185,6 +134,7 @@ class Faults:
 
     def _stop(self, process):
         if process:
+            self._meet("stop", process)
             process.stop()
 
     def _start(self, _):
@@ -192,35 +142,35 @@ class Faults:
             self._world.start_worker()
 
     def _rebalance(self, _):
+        self._meet("rebalance", *self._world.workers())
         self._world.coordinator.rebalance()
 
-    def _offline(self, process):
+    def _offline(self, process, *, seconds):
         if process:
-            process.offline_until = self._world.now + self._world.random.choice((1.0, 3.0, 8.0))
+            self._meet("offline", process)
+            process.offline_until = self._world.now + seconds
 
-    def _partition(self, *topics):
+    def _at(self, topic, partition):
         world = self._world
-        name = world.kafka.topic(world.random.choice(topics))
-        return world.log.at(TopicPartition(name, world.random.randrange(len(world.log.partitions[name]))))
+        name = world.kafka.topic(topic)
+        return world.log.at(TopicPartition(name, partition % len(world.log.partitions[name])))
 
-    def _no_leader(self, _):
-        part = self._partition(CHANGELOG, SNAPSHOTS, CLOCKS, REPORTS, "estimates")
-        part.blocked_until = self._world.now + self._world.random.choice((0.5, 2.0, 5.0))
+    def _no_leader(self, _, *, topic, partition, seconds):
+        self._at(topic, partition).blocked_until = self._world.now + seconds
 
-    def _new_leader(self, _):
-        world = self._world
-        part = self._partition(CHANGELOG, SNAPSHOTS, CLOCKS, REPORTS)
-        part.hidden_from = max(part.beginning, part.end - world.random.randrange(1, 20))
-        part.hidden_until = world.now + world.random.choice((0.2, 1.0))
-        part.clock_skew_ms = world.random.choice((0, 0, -400, 300))
+    def _new_leader(self, _, *, topic, partition, seconds, hidden, skew_ms):
+        part = self._at(topic, partition)
+        part.hidden_from = max(part.beginning, part.end - hidden)
+        part.hidden_until = self._world.now + seconds
+        part.clock_skew_ms = skew_ms
 
-    def _compaction(self, _):
+    def _compaction(self, _, *, partitions):
+        """Compact the partitions whose bits are set."""
         world = self._world
         for topic in (CHANGELOG, SNAPSHOTS, CLOCKS):
             for number in range(len(world.log.partitions[world.kafka.topic(topic)])):
-                if world.random.random() < 0.7:
+                if partitions >> number % 3 & 1:
                     world.log.compact(world.kafka.topic(topic), number)
 
-    def _clock(self, _):
-        part = self._partition(REPORTS)
-        part.clock_skew_ms = self._world.random.choice((-1500, 800, 0))
+    def _clock(self, _, *, partition, skew_ms):
+        self._at(REPORTS, partition).clock_skew_ms = skew_ms
