@@ -1,43 +1,35 @@
 """One world: its time, its chance, its processes and its log, all from one seed."""
 
 import argparse
-import gc
 import hashlib
 import heapq
-import logging
-import sys
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack
 from itertools import count
 from random import Random
-from unittest.mock import patch
 
-import aiokafka
-import aiokafka.admin
+from aiokafka import TopicPartition
 
-from aggregator.counting import faust_group, faust_patches
-from aggregator.publishing.finals import estimator_pool
-from aggregator.topics import identity
 from aggregator.topics.layout import layout
 from aggregator.topics.sizes import sizes
 from aggregator.worker.start import build_worker
-from hubbub import outside
-from hubbub.command import exit as command_exit
 from hubbub.definitions import formats
-from hubbub.kafka import clients as kafka_clients
 from hubbub.kafka.settings import QUERIES, REPORTS, Kafka
 from oracles.frame import MAX_FRAME
-from tests.worlds import clients
-from tests.worlds.estimator import EstimatorInPlace
 from tests.worlds.faults import Faults
-from tests.worlds.group import Coordinator, SimulatedGroup
+from tests.worlds.group import Coordinator
 from tests.worlds.load import Load
 from tests.worlds.log import Log
 from tests.worlds.process import Process
+from tests.worlds.queries import START, query_file, query_path
+from tests.worlds.seams import seams
+from tests.worlds.story import Step
 
-START = 1_700_000_000.0
-"""The Unix time at which each world begins."""
 LOOK = 0.25
 """Seconds between two looks of the coordinator."""
+
+
+LATENCIES = (0.001, 0.002, 0.003, 0.005, 0.02)
+"""Seconds of one message between a process and a broker."""
 
 
 class Watchdog:
@@ -52,19 +44,27 @@ class Watchdog:
         return None
 
 
-class World:
-    """The world of one seed."""
+def _missing(process):
+    """Return what a worker lacks to be ready, or None."""
+    return process.worker.missing() if process.worker is not None else "never started"
 
-    def __init__(self, seed, mix):
-        self.seed = seed
-        self.mix = mix
-        self.random = Random(f"{mix.name}/{seed}")
+
+class World:
+    """The world of one plan."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.mix = plan.mix
+        self.own_random = Random(f"{plan.seed}/world")
+        self.random = self.own_random
+        """The chance of the process that runs, or of the world between processes."""
         self.now = 0.0
         self.steps = 0
         self.running = None
         self.kafka = Kafka(prefix="w.")
+        self.queries = query_file(plan.queries).queries
         self.log = Log(self)
-        self.coordinator = Coordinator(self, self.kafka.topic(REPORTS), mix.partitions)
+        self.coordinator = Coordinator(self, self.kafka.topic(REPORTS), self.mix.partitions)
         self.processes = []
         """All processes that ever ran. None is freed before the end, so that no destructor acts in the world."""
         self.live = []
@@ -76,6 +76,8 @@ class World:
         """How often each fault met the world."""
         self.violations = []
         """Violations that were found while the world ran."""
+        self.missing = {}
+        """What each worker lacks at the end to be ready, or None."""
         self.calm = False
         self._numbers = count(1)
         self._names = count(1)
@@ -98,9 +100,7 @@ class World:
 
     def latency(self):
         """Return the seconds of one message between a process and a broker."""
-        return self.random.choice((0.001, 0.002, 0.003, 0.005, 0.02))
-
-    short_latency = latency
+        return LATENCIES[int(5 * self.random.random())]
 
     def chance(self, name, probability):
         return not self.calm and self.random.random() < probability
@@ -119,7 +119,7 @@ class World:
 
     def fetch_size(self, most):
         """Return how many records a fetch brings, at most."""
-        if self.calm or self.random.random() < 0.7:
+        if not self.chance("short fetch", self.mix.short_fetches):
             return most
         return self.random.randint(1, most)
 
@@ -137,11 +137,11 @@ class World:
 
     def say(self, kind, *details):
         """Add one step to the trace."""
-        line = f"{self.now:.4f} {kind} {' '.join(map(str, details))}"
-        self.trace.update(line.encode())
+        step = Step(self.now, self.steps, kind, details)
+        self.trace.update(step.line().encode())
         self.trace.update(b"\n")
         if self.keep_story:
-            self.story.append(line)
+            self.story.append(step)
 
     def note_append(self, record):
         self.steps += 1
@@ -150,10 +150,10 @@ class World:
         self.say("append", record.topic, record.partition, record.offset, record.writer, repr(key), value)
 
     def note_write(self, process, tp, records):
-        self.faults.note_write(process, tp, records)
+        self.faults.note_write(process, tp, records, is_acked=False)
 
     def note_ack(self, process, tp, records):
-        self.faults.note_ack(process, tp, records)
+        self.faults.note_write(process, tp, records, is_acked=True)
 
     def note_end(self, process):
         self.live.remove(process)
@@ -163,6 +163,7 @@ class World:
         if process.alive:
             process.alive = False
             self.live.remove(process)
+            self.faults.note_kill(process)
             self.say("kill", process.name, why)
 
     def start_worker(self):
@@ -178,8 +179,8 @@ class World:
     async def _worker(self):
         process = self.running
         options = argparse.Namespace(
-            queries=self.load.path,
-            sizes=sizes(self.load.file.queries.values()),
+            queries=query_path(self.plan.queries),
+            sizes=sizes(self.queries.values()),
             upgrade_patience=60.0,
             max_frame=MAX_FRAME,
             max_state=None,
@@ -189,7 +190,7 @@ class World:
             checkpoint_bytes_per_s=1 << 30,
         )
         async with AsyncExitStack() as stack:
-            worker = await build_worker(stack, self.kafka, self.load.file, options, Watchdog())
+            worker = await build_worker(stack, self.kafka, query_file(self.plan.queries), options, Watchdog())
             process.worker = worker
             return await worker.run()
 
@@ -206,15 +207,14 @@ class World:
             self._look()
             self._advance(self.mix.seconds)
             self._settle()
+            self.missing = {process.name: _missing(process) for process in self.live}
         return self
 
     def _create_topics(self):
-        for topic in layout(
-            self.kafka.prefix, self.mix.partitions, 1, MAX_FRAME, sizes(self.load.file.queries.values())
-        ):
+        for topic in layout(self.kafka.prefix, self.mix.partitions, 1, MAX_FRAME, sizes(self.queries.values())):
             self.log.create(topic.name, topic.partitions, topic.settings)
         self.log.on_append = self.note_append
-        queries = aiokafka.TopicPartition(self.kafka.topic(QUERIES), 0)
+        queries = TopicPartition(self.kafka.topic(QUERIES), 0)
         self.log.append(queries, [(formats.KEY, formats.newest_value(), None, ())], writer="topics")
 
     def _look(self):
@@ -229,81 +229,39 @@ class World:
         self._advance(self.now + self.mix.settle)
 
     def _advance(self, end):
-        while self.now < end:
-            due = [(process.due(), place) for place, process in enumerate(self.live)]
-            time, place = min(due, default=(end, -1))
-            if self._events and self._events[0][0] <= time:
-                time, _, work, arguments = heapq.heappop(self._events)
-                if time >= end:
-                    heapq.heappush(self._events, (time, next(self._order), work, arguments))
-                    break
-                self.now = max(self.now, time)
-                work(*arguments)
+        """Let the time pass. An event of the world comes before the steps of processes at the same moment."""
+        while True:
+            moment = self._events[0][0] if self._events else end
+            process = self._next_process(min(moment, end))
+            if process is not None:
+                self.now = max(self.now, process.due())
+                process.turn()
                 continue
-            if time >= end:
+            if moment >= end:
                 break
-            self.now = max(self.now, time)
+            moment, _, work, arguments = heapq.heappop(self._events)
+            self.now = max(self.now, moment)
+            work(*arguments)
+        self.now = end
+
+    def _next_process(self, end):
+        """Return the process that has the next turn before `end`, if any."""
+        ready = []
+        first = end
+        for process in self.live:
+            due = max(process.due(), self.now)
+            if due < first:
+                ready = [process]
+                first = due
+            elif ready and due == first:
+                ready.append(process)
+        if len(ready) > 1:
             # Processes that are due at the same time take their turns in any order.
-            ready = [place for time, place in due if time <= self.now]
-            if len(ready) > 1:
-                place = self.random.choice(ready)
-            self.live[place].turn()
-        self.now = max(self.now, end)
+            return self.random.choice(ready)
+        return ready[0] if ready else None
 
     def close(self):
         """Free all processes."""
         for process in self.processes:
             process.alive = False
         self.processes.clear()
-
-
-@contextmanager
-def seams(world):
-    """Replace all that product code takes from outside."""
-    clients.Client.world = world
-    EstimatorInPlace.world = world
-
-    def group(kafka, *_):
-        return SimulatedGroup(world, kafka.topic(REPORTS))
-
-    async def explained(error, _):
-        return error
-
-    fail = command_exit.Ending.fail
-
-    def note_failure(ending, error):
-        world.running.failure = world.running.failure or error
-        fail(ending, error)
-
-    places = [
-        (command_exit.Ending, "fail", note_failure),
-        (outside, "monotonic", lambda: 1000.0 + world.now),
-        (outside, "wall", world.wall),
-        (outside, "random_hex", world.random_hex),
-        (aiokafka, "AIOKafkaProducer", clients.Producer),
-        (aiokafka, "AIOKafkaConsumer", clients.Consumer),
-        (aiokafka.admin, "AIOKafkaAdminClient", clients.Admin),
-        (kafka_clients, "_explained", explained),
-        (identity, "topic_ids", clients.topic_ids),
-        (faust_group, "build_group", group),
-        (faust_patches, "tune", lambda: None),
-        (estimator_pool, "Estimator", EstimatorInPlace),
-        (command_exit, "_exit_after", lambda *_: None),
-        (sys, "unraisablehook", lambda _: None),
-    ]
-    patches = [patch.object(*place) for place in places]
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    gc.disable()
-    try:
-        for each in patches:
-            each.start()
-        yield
-    finally:
-        for each in reversed(patches):
-            each.stop()
-        # Otherwise the classes would keep the world, and free it only when the interpreter ends.
-        clients.Client.world = None
-        EstimatorInPlace.world = None
-        gc.enable()
-        logging.disable(level)
