@@ -11,6 +11,7 @@ from aggregator.counting.faust_patches import FetchedRun
 from hubbub.kafka.columns import RecordColumns
 from hubbub.kafka.group import CLIENT
 from tests.worlds.clients import wake
+from tests.worlds.process import RECOVERED, RECOVERING
 
 SESSION = 6.0
 """Seconds without a heartbeat until a member is expelled."""
@@ -81,6 +82,7 @@ class Coordinator:
         self.generation += 1
         names = list(self._joined)
         members = [self.members[name] for name in self.members if name in set(names)]
+        self._world.say("generation", self.generation, *(member.name for member in members))
         numbers = list(range(self._partitions))
         self._world.random.shuffle(numbers)
         for place, member in enumerate(members):
@@ -175,7 +177,7 @@ class SimulatedGroup:
         self._rebalancing = True
         self._assigned = partitions
         self._positions = {}
-        if self._world.chance("stale runs stay", 0.5):
+        if self._world.chance("stale runs stay", self._world.mix.stale_runs):
             # Runs of the former assignment may still arrive.
             self._world.mark("stale run")
         else:
@@ -185,9 +187,11 @@ class SimulatedGroup:
         self._tasks.append(self._recovery)
 
     async def _recover(self, generation):
+        self.process.phase = RECOVERING
         await self._member.recover()
         if generation != self._generation:
             return
+        self.process.phase = RECOVERED
         offsets = self._member.resume_offsets()
         self._positions = {p: offsets[p] for p in sorted(self._assigned) if p in offsets}
         self._rebalancing = False
@@ -215,7 +219,7 @@ class SimulatedGroup:
             if not self._has_news():
                 await self._news()
             runs = [run for p in list(self._positions) if (run := self._read(p)) is not None]
-            if runs and world.chance("slow fetch", 0.02):
+            if runs and world.chance("slow fetch", world.mix.slow_fetches):
                 await asyncio.sleep(world.random.uniform(0.1, 1.5))
                 world.mark("late fetch")
             for run in runs:

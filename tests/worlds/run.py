@@ -10,16 +10,19 @@ from asyncio import events
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count, islice
 from multiprocessing import get_context
 from unittest.mock import patch
 
 from hubbub.command import exit as command_exit
+from tests.worlds import sums
 from tests.worlds.checks import Violation, check
 from tests.worlds.loop import WorldLoop
-from tests.worlds.mix import MIXES
+from tests.worlds.plan import draw
 from tests.worlds.world import World
 
+MIX = "2"
 CHUNK = 16
 """Worlds that are given out together."""
 FEW = 4
@@ -37,13 +40,29 @@ class Result:
     finals: int
     trace: str
     cpu_seconds: float
-    marks: Counter = field(default_factory=Counter)
-    """How often each fault met the world, and each aimed kill its write."""
+    meetings: Counter = field(default_factory=Counter)
+    """How often each fault met a process in each phase."""
     story: list = field(default_factory=list)
 
+    @property
+    def first_violation(self):
+        return min(self.violations, key=lambda violation: violation.step)
 
-def run_world(seed, mix="1", *, mutant=None, story=False):
-    """Run one world and check it."""
+
+def run_world(seed, mix=MIX, *, mutant=None, story=False):
+    """Run the world of a seed and check it."""
+    return run_plan(draw(seed, mix), mutant=mutant, story=story)
+
+
+@cache
+def _freeze():
+    """Leave the modules out of each later look for garbage, which would cost as much as ten faults."""
+    gc.freeze()
+
+
+def run_plan(plan, *, mutant=None, story=False):
+    """Run the world of a plan and check it."""
+    _freeze()
     # A destructor of the world may wait for its event loop, and says so on standard error.
     hook = sys.unraisablehook
     sys.unraisablehook = lambda _: None
@@ -52,7 +71,7 @@ def run_world(seed, mix="1", *, mutant=None, story=False):
         with warnings.catch_warnings(), patch.object(command_exit, "_exit_after", lambda *_: None):
             # A killed process leaves coroutines behind that never began.
             warnings.simplefilter("ignore", RuntimeWarning)
-            result = _run(seed, mix, mutant=mutant, story=story)
+            result = _run(plan, mutant=mutant, story=story)
             logging.disable(logging.CRITICAL)
             _free()
     finally:
@@ -77,36 +96,36 @@ def _free():
             break
 
 
-def _run(seed, mix, *, mutant, story):
+def _run(plan, *, mutant, story):
     start = time.process_time()
-    world = World(seed, MIXES[mix])
+    world = World(plan)
     world.keep_story = story
-    with mutant.applied() if mutant is not None else nullcontext():
-        world.run()
+    with sums.applied(plan.is_whole):
+        with mutant.applied() if mutant is not None else nullcontext():
+            world.run()
 
-    try:
-        violations, finals = check(world)
-    except Exception as error:  # noqa: BLE001 - a record that no check can read is a finding
-        violations = [Violation("unreadable", world.steps, repr(error))]
-        finals = 0
+        try:
+            violations, finals = check(world)
+        except Exception as error:  # noqa: BLE001 - a record that no check can read is a finding
+            violations = [Violation("unreadable", world.steps, repr(error))]
+            finals = 0
 
-    hits = Counter({f"aimed {name}": number for name, number in world.faults.hits.items()})
     result = Result(
-        seed=seed,
-        mix=mix,
+        seed=plan.seed,
+        mix=plan.mix.name,
         violations=violations,
         faults=world.faults.count,
         finals=finals,
         trace=world.trace.hexdigest(),
         cpu_seconds=time.process_time() - start,
-        marks=Counter(world.marks) + hits,
+        meetings=world.faults.meetings,
         story=world.story,
     )
     world.close()
     return result
 
 
-def results(seeds, mix="1", *, mutant=None, jobs=None):
+def results(seeds, mix=MIX, *, mutant=None, jobs=None):
     """Yield the results of worlds in the order of their seeds."""
     seeds = iter(seeds)
     few_seeds = list(islice(seeds, FEW))
@@ -114,7 +133,7 @@ def results(seeds, mix="1", *, mutant=None, jobs=None):
         yield run_world(seed, mix, mutant=mutant)
     if len(few_seeds) < FEW:
         return
-    jobs = jobs or min(2, os.cpu_count() or 1)
+    jobs = jobs or os.cpu_count() or 1
     with get_context("fork").Pool(jobs, maxtasksperchild=4 * CHUNK) as pool:
         while chunk := list(islice(seeds, CHUNK)):
             yield from pool.starmap(_run_quietly, [(seed, mix, mutant) for seed in chunk], 1)
