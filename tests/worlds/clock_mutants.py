@@ -10,7 +10,7 @@ PLAN = "aggregator.counting.checkpoint_plan:CheckpointPlan."
 SOURCE = "aggregator.counting.partition:SourcePartition."
 READER = "aggregator.merging.snapshot_reader:SnapshotReader."
 
-_TALLIES = "    yield WritePhase(self.tallies, self.snapshots, self.rejects)\n"
+_TALLIES = "    yield WritePhase(self.tallies, self.snapshots)\n"
 _CLOCK = "    yield WritePhase([], clock=self.clock)\n"
 _PROGRESS = "    yield WritePhase([] if self.quiet else [progress(self)])\n"
 

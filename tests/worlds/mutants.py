@@ -24,8 +24,8 @@ PUBLISHER = "aggregator.publishing.finals.publisher:FinalPublisher."
 SERVICE = "aggregator.publishing.service:PublishingService."
 READER = "aggregator.merging.snapshot_reader:SnapshotReader."
 
-_IDS = "    yield WritePhase(self.ids)\n"
-_TALLIES = "    yield WritePhase(self.tallies, self.snapshots, self.rejects)\n"
+_IDS = "    yield WritePhase(self.ids, rejects=self.rejects)\n"
+_TALLIES = "    yield WritePhase(self.tallies, self.snapshots)\n"
 _PROGRESS = "    yield WritePhase([] if self.quiet else [progress(self)])\n"
 _CLOCK = "    yield WritePhase([], clock=self.clock)\n"
 _STATES = "    refused = await self._write(state, [*blocks, *other_writes])\n"
@@ -43,6 +43,13 @@ MUTANTS = (
         PLAN + "phases",
         _IDS + _TALLIES + _CLOCK + _PROGRESS,
         _PROGRESS + _IDS + _TALLIES + _CLOCK,
+        3,
+    ),
+    Mutant(
+        "rejects beside the tallies",
+        PLAN + "phases",
+        _IDS + _TALLIES,
+        "    yield WritePhase(self.ids)\n    yield WritePhase(self.tallies, self.snapshots, rejects=self.rejects)\n",
         3,
     ),
     Mutant("tally before its ids", PLAN + "phases", _IDS + _TALLIES, _TALLIES + _IDS, 4),
@@ -87,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "segments of ids under one key",
-        SOURCE + "plan",
+        SOURCE + "_count_writes",
         "span = segment[0].offset, segment[-1].offset",
         "span = 0, 0",
         4,
@@ -101,7 +108,7 @@ MUTANTS = (
     ),
     Mutant("records applied twice", SOURCE + "take", "record_run.records_from(run, self.next_offset)", "run", 2),
     Mutant("old tally counts again", TALLY + "add", "bisect_left(frames.offsets, self.next_offset)", "0", 2),
-    Mutant("tally not moved on", SOURCE + "plan", "tally.advance(self.next_offset, self.clock)", "pass", 2),
+    Mutant("tally not moved on", SOURCE + "_count_writes", "tally.advance(self.next_offset, self.clock)", "pass", 2),
     Mutant(
         "stale run applied",
         APP + "count",
@@ -216,7 +223,7 @@ def main(arguments):
             sys.stdout.write(f"{mutant.name}: not found in {options.most} worlds\n")
         else:
             number, result = hit
-            first = min(result.violations, key=lambda violation: violation.step)
+            first = result.first_violation
             sys.stdout.write(f"{mutant.name}: world {number} (seed {result.seed}), {first.check}: {first.text}\n")
         sys.stdout.flush()
     return int(is_lost)
