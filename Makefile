@@ -22,7 +22,7 @@ TWICE = $(shell expr 2 '*' $(CORES))
 PROCESSES_integration = $(TWICE)
 SUITES := $(notdir $(patsubst %/,%,$(wildcard $(addsuffix /,$(addprefix tests/,unit integration faults browser deploy hostile core)))))
 
-.PHONY: help setup lint test test-all faults soak worlds bench figures bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
+.PHONY: help setup lint test test-all test-worlds faults soak worlds bench figures bench-accuracy demo docs pages generate format chart lock pins sbom dist release clean stack test-k8s test-kafka test-aiokafka test-prometheus3 test-busy hostile $(addprefix test-,$(SUITES))
 
 help: ## say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ format: .venv/.lint ## let the formatter and the safe fixes work
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test: $(addprefix test-,$(SUITES)) ## run the tests, and say how long each suite took
+test: $(addprefix test-,$(SUITES)) test-worlds ## run the tests, and say how long each suite took
 
 $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	@echo "tests/$*"
@@ -67,6 +67,12 @@ $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	took=$$(($$(date +%s) - begun)); echo "tests/$*: $$took s (two idle cores should need at most $(BUDGET_$*) s)"; \
 	test $$took -le $(BUDGET_$*) || echo "warning: the suite is slower than planned. The machine is slow or busy, or a test has grown"; \
 	exit $$code
+
+# The first worlds of all, so that a fault shows the same seed to everybody.
+WORLD_FAULTS := 3000
+test-worlds: .venv/.test
+	@echo "tests/worlds"
+	@$(BIN)/python -m tests.worlds --faults $(WORLD_FAULTS)
 
 # Apache Kafka's jars, and the browser. Where one cannot be had, the tests that need it skip and say why.
 test-integration test-faults test-browser test-deploy: build/.kafka
@@ -176,8 +182,8 @@ N ?= 100
 faults: .venv/.test build/.kafka ## a long campaign of faults: make faults N=1000
 	$(BIN)/python tests/faults/campaign.py $(N)
 
-worlds: .venv/.test ## simulated worlds with faults, each from a seed: make worlds N=20000
-	$(BIN)/python -m tests.worlds --faults $(or $(N),1000)
+worlds: .venv/.test ## simulated worlds with faults, each from a seed: make worlds N=20000, with new seeds for so long: HOURS=5
+	$(BIN)/python -m tests.worlds --faults $(N) $(if $(HOURS),--hours $(HOURS))
 
 soak: .venv/.test build/.kafka ## days of short panes hurried through: make soak DAYS=7
 	$(BIN)/python tests/faults/soak.py --days $(or $(DAYS),1)
