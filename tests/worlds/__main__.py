@@ -116,7 +116,7 @@ def say_story(result, *, is_trace=False):
 
 
 def replay(path, options, mutant):
-    """Run the world of a file, with its mutant or that of the command. Return the exit code, or what is wrong."""
+    """Run the world of a file, with its mutant or that of the command. Return the exit code or an error."""
     try:
         plan, more = plans.read(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""One pass over the log of reports: what each offset has counted, and which records are refused."""
+"""One pass over the log of reports: the counts at each offset, and the reasons of refused records."""
 
 from bisect import bisect_right
 from collections import defaultdict

@@ -20,7 +20,7 @@ def phase(target, *, is_acked):
 
 
 class Faults:
-    """What strikes one world."""
+    """The schedule of one world."""
 
     def __init__(self, world):
         self._world = world
@@ -158,9 +158,9 @@ class Faults:
     def _no_leader(self, _, *, topic, partition, seconds):
         self._at(topic, partition).blocked_until = self._world.now + seconds
 
-    def _new_leader(self, _, *, topic, partition, seconds, hidden, skew_ms):
+    def _new_leader(self, _, *, topic, partition, seconds, records, skew_ms):
         part = self._at(topic, partition)
-        part.hidden_from = max(part.beginning, part.end - hidden)
+        part.hidden_from = max(part.beginning, part.end - records)
         part.hidden_until = self._world.now + seconds
         part.clock_skew_ms = skew_ms
 

@@ -27,7 +27,7 @@ TARGETS = (
     "alerts  write",
     REGISTRATION,
 )
-"""The kinds of writes that an aimed fault waits for: the topic, the first part of the key, and what it does."""
+"""The kinds of writes that an aimed fault waits for: the topic, the first part of the key, and write or deletion."""
 
 
 class Kind(NamedTuple):
@@ -71,7 +71,7 @@ KINDS = {
             "topic": (CHANGELOG, SNAPSHOTS, CLOCKS, REPORTS),
             "partition": PLACES,
             "seconds": (0.2, 1.0),
-            "hidden": (1, 2, 3, 5, 8, 13, 19),
+            "records": (1, 2, 3, 5, 8, 13, 19),
             "skew_ms": (0, 0, -400, 300),
         },
     ),

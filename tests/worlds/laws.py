@@ -1,4 +1,4 @@
-"""The laws that each record obeys when it is written, whatever happens later.
+"""The laws that each record obeys when it is written.
 
 A tally is the sum of the log up to its offset. The snapshot of a closed pane is the whole sum, whoever writes it. The
 clocks and offsets of one writer never fall.

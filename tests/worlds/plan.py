@@ -1,6 +1,6 @@
 """The plan of a world: its faults and the reports that arrive, all drawn before it begins.
 
-Nothing else decides what happens in a world, apart from the small chances of each process. So a plan can be made
+Nothing else decides about a world, apart from the small chances of each process. So a plan can be made
 smaller, written to a file and run again.
 """
 
@@ -51,7 +51,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """All that decides about a world."""
+    """The settings, faults and reports of a world."""
 
     seed: int
     mix: Mix
@@ -68,7 +68,7 @@ class Plan:
 
 
 def read(text):
-    """Return the plan of a text, and what else the text has."""
+    """Return the plan of a text, and the other members of the text."""
     content = json.loads(text)
     faults = tuple(Fault(**fault) for fault in content.pop("faults"))
     frames = tuple(Frame(**frame | {"rows": tuple(frame["rows"])}) for frame in content.pop("frames"))
@@ -135,7 +135,7 @@ def _frame(random, time, partition, queries):
 
 
 def with_end(plan, seconds):
-    """Return the plan without what happens after so many seconds."""
+    """Return the plan without the faults and reports after so many seconds."""
     return replace(
         plan,
         mix=replace(plan.mix, seconds=seconds),

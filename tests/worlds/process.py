@@ -9,7 +9,7 @@ from hubbub.command.options import failure
 from tests.worlds.loop import WorldLoop
 
 MOST_STEPS = 10_000
-"""Steps after which other processes have their turn, whatever this one still has to do."""
+"""Steps after which other processes have their turn."""
 
 
 STARTING = "start"
@@ -33,7 +33,7 @@ class Process:
         self.countdown = None
         """The number of steps after which the process is killed, or None."""
         self.phase = STARTING
-        """The newest write of the process, or what it does instead."""
+        """The newest write of the process, or its present task."""
         self.code = None
         """The exit code, once it has ended by itself. None is an unknown error."""
         self.end = None
@@ -44,7 +44,7 @@ class Process:
         self.failure = None
         """The error for which a worker ends."""
         self.random = Random(f"{world.plan.seed}/{name}")
-        """The small chances of this process. They do not depend on what others do."""
+        """The small chances of this process. They do not depend on other processes."""
         self._due = world.now
         self._deliveries = []
         self._order = count()

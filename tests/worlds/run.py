@@ -1,4 +1,4 @@
-"""Worlds one after the other, or on both cores, and what the checks found in them."""
+"""Worlds one after the other, or on both cores, and the violations in them."""
 
 import gc
 import logging

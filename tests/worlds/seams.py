@@ -1,4 +1,4 @@
-"""The seams: all that product code takes from outside, replaced by the parts of a world."""
+"""The seams: the outside of product code, replaced by the parts of a world."""
 
 import gc
 import logging
@@ -46,7 +46,7 @@ def query_of(name, definition):
 
 @contextmanager
 def seams(world):
-    """Replace all that product code takes from outside."""
+    """Replace the outside of product code."""
     clients.Client.world = world
     EstimatorInPlace.world = world
 

@@ -105,7 +105,7 @@ class Shrinker:
             frames = tuple(frame._replace(at=round(frame.at, digits)) for frame in plan.frames)
             plan = self._first(plan, [replace(plan, frames=frames)])
             for place, fault in enumerate(plan.faults):
-                moved = replace(fault, at=round(fault.at, digits))
-                faults = (*plan.faults[:place], moved, *plan.faults[place + 1 :])
+                round_fault = replace(fault, at=round(fault.at, digits))
+                faults = (*plan.faults[:place], round_fault, *plan.faults[place + 1 :])
                 plan = self._first(plan, [replace(plan, faults=faults)])
         return plan

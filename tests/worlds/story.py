@@ -1,4 +1,4 @@
-"""The story of a world: one line a step, with who did what, and where."""
+"""The story of a world: one line a step, with its actor, act and place."""
 
 from itertools import groupby
 from typing import NamedTuple
@@ -39,8 +39,8 @@ def _line(steps):
     step = steps[0]
     moment = f"{step.at:8.3f} s  "
     if step.kind != "append":
-        who, *what = _subject(step)
-        return moment + f"{who}: {' '.join(map(str, what))}"
+        actor, *words = _subject(step)
+        return moment + f"{actor}: {' '.join(map(str, words))}"
 
     topic, partition, first, writer, _, _ = step.details
     last = steps[-1].details[2]
@@ -52,7 +52,7 @@ def _line(steps):
 
 
 def _subject(step):
-    """Return who a step is about, and the words for what happens."""
+    """Return the actor of a step, and the words for its act."""
     match step.kind, step.details:
         case "start", [name]:
             return name, "starts"

@@ -45,7 +45,7 @@ class Watchdog:
 
 
 def _missing(process):
-    """Return what a worker lacks to be ready, or None."""
+    """Return the reason for which a worker is not ready, or None."""
     return process.worker.missing() if process.worker is not None else "never started"
 
 
@@ -77,7 +77,7 @@ class World:
         self.violations = []
         """Violations that were found while the world ran."""
         self.missing = {}
-        """What each worker lacks at the end to be ready, or None."""
+        """The reason for which a worker is not ready at the end, or None, by name."""
         self.calm = False
         self._numbers = count(1)
         self._names = count(1)
