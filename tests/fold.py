@@ -233,9 +233,9 @@ def edge_spans(query):
 
 def first_with_span(versions, span, edge):
     """Return the first pane of the versions in a row that have this span, up to the version of an edge."""
-    known = [version for version in versions.versions if version.first < edge]
+    earlier_versions = [version for version in versions.versions if version.first < edge]
     # The span must be in all versions since, or an edge of it was none for a while.
-    run = list(takewhile(lambda version: span in edge_spans(version.query), reversed(known)))
+    run = list(takewhile(lambda version: span in edge_spans(version.query), reversed(earlier_versions)))
     return run[-1].first or float("-inf")
 
 

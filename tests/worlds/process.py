@@ -108,5 +108,5 @@ class Process:
 
 def code_of(error):
     """Return the exit code that the command `hubbub worker` has for an error, or None for an unknown one."""
-    known = failure("worker", error)
-    return known and known[0]
+    answer = failure("worker", error)
+    return answer and answer[0]
