@@ -22,7 +22,9 @@ def draw(plot: Plot, path: Path) -> None:
     across = min(len(plot.panels), 3)
     down = -(-len(plot.panels) // across)
     figure, grid = plt.subplots(down, across, figsize=(4.3 * across, 3.7 * down), layout="constrained", squeeze=False)
-    for panel, ax in zip(plot.panels, grid.flat, strict=True):
+    for ax in grid.flat[len(plot.panels) :]:
+        ax.set_visible(False)
+    for panel, ax in zip(plot.panels, grid.flat, strict=False):
         _panel(panel, ax)
         if not has_common_legend:
             ax.legend(fontsize=7.5, framealpha=0.85)
