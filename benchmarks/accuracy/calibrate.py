@@ -1,33 +1,35 @@
 """The study of Calibrate, with the measurements of Jia and Gong on Retail."""
 
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy import draw, populations
+from benchmarks.accuracy import draw, item_lists, populations
+from benchmarks.accuracy.item_lists import BEST, CALIBRATE, MOMENTS, OUE, PAPER, ZERO, ItemLists
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table, Track, mse, seeded
-from oracles import Estimate, oracle
+from oracles import oracle
 from oracles.calibrate import FITS, calibrate
 from oracles.consistency import apply
 from oracles.consistency.fitting import LAWS
-from oracles.heavy import Evidence
 from oracles.kernels.simplex import project
 from oracles.types import Floats, Ints
 
 RUNS = 40
 EPSILONS = (1.0, 2.0, 3.0, 4.0, 5.0)
 PRIORS = list(product(LAWS, FITS))
-LISTS = ("OUE", "Calibrate", "Calibrate, mean and variance", "`decided`")
-PARTS = (0.25, 0.5, 1.0, 2.0)
 OTHERS = ("grr", "sue", "olh")
-KOSARAK = 8_019_015
-"""Number of clicks in the paper's other data set. Its noise depends only on this number."""
+RETAIL = "Retail"
+IMPROVEMENTS = {RETAIL: (2.4, 65.0), "Kosarak": (16.0, 97.0)}
+"""What the paper says of the improvement over OUE-Zero in percent, at epsilon 1 and 5."""
+CLICKS = 8_019_015
+"""Number of clicks in Kosarak. Its noise depends only on this number."""
 
 TEXT = """Jia and Gong 2019. The study compares three estimates: the shares of OUE; *OUE-Zero*, which sets
 shares below the significance threshold T = Phi^-1(1 - 0.05/d) sigma to 0; and Calibrate's posterior means. Each
 family of priors is fitted by maximum likelihood (ml) and by mean and variance (mv). There are 40 runs per cell.
-Kosarak, their other data set, is not available."""
+Kosarak, their other data set, and POS are measured if DATA has their files."""
 
 
 def name_of(family: str, fit: str) -> str:
@@ -37,13 +39,16 @@ def name_of(family: str, fit: str) -> str:
 class Cell:
     """A cell of the study: one oracle and epsilon, with the errors and the lists of each run."""
 
-    def __init__(self, counts: Ints, name: str, epsilon: float, *, priors: list[tuple[str, str]]) -> None:
+    def __init__(
+        self, counts: Ints, name: str, epsilon: float, *, priors: list[tuple[str, str]], data: str = RETAIL
+    ) -> None:
         self.counts, self.truth = counts, counts / counts.sum()
         self.oracle = oracle(name, epsilon=epsilon, size=len(counts))
         self.priors = priors
-        self.rng = seeded("calibrate", name, epsilon)
+        # Retail's generators have the names that they had before there were other sets.
+        self.rng = seeded("calibrate", name, epsilon) if data == RETAIL else seeded("calibrate", data, name, epsilon)
         self.errors: dict[str, list[float]] = {}
-        self.hits: dict[tuple[str, float], list[tuple[float, float]]] = {}
+        self.lists = ItemLists(epsilon, self.truth)
         self.spread: list[float] = []
         self.sigma = 0.0
 
@@ -56,7 +61,8 @@ class Cell:
         rare = self.truth < e.sigma
         self.spread.append(float(np.std((e.shares - self.truth)[rare]) / e.sigma))
         self._err("OUE", e.shares)
-        self._err("OUE-Zero", apply("zero", e))
+        zero = apply("zero", e)
+        self._err("OUE-Zero", zero)
         estimates: dict[str, Floats] = {}
         for family, fit in self.priors:
             estimates[name_of(family, fit)] = shares = calibrate(e, family, fit).shares
@@ -67,20 +73,8 @@ class Cell:
         self._err("calibrate_norm_sub", project(power))
         self._err("norm_sub", apply("norm_sub", e))
         if len(self.priors) > 1:
-            self._lists(e, power, estimates["power law, mv"], t)
-
-    def _lists(self, e: Estimate, power: Floats, moments: Floats, t: float) -> None:
-        for part in PARTS:
-            heavy = self.truth >= part * t
-            proofs = np.zeros(len(heavy), np.bool_)
-            proofs[Evidence(e, "significance" if part == 1.0 else part * t).decided] = True
-            for label, members in zip(
-                LISTS, (e.shares >= part * t, power >= part * t, moments >= part * t, proofs), strict=True
-            ):
-                hits = float((members & heavy).sum())
-                self.hits.setdefault((label, part), []).append(
-                    (hits / max(int(members.sum()), 1) if members.any() else 1.0, hits / int(heavy.sum()))
-                )
+            best, moments = calibrate(e, "best").shares, estimates["power law, mv"]
+            self.lists.judge(e, {OUE: e.shares, ZERO: zero, CALIBRATE: power, MOMENTS: moments, BEST: best})
 
     def error(self, label: str) -> Figure:
         return Figure.of(self.errors[label])
@@ -90,29 +84,37 @@ class Cell:
         zero, own = np.array(self.errors["OUE-Zero"]), np.array(self.errors[label])
         return Figure.of((zero - own) / (zero if over_zero else own))
 
-    def scores(self, label: str, part: float) -> tuple[Figure, Figure, Figure]:
-        pairs = np.array(self.hits[label, part])
-        f1 = 2.0 * pairs[:, 0] * pairs[:, 1] / np.maximum(pairs.sum(axis=1), 1e-12)
-        return Figure.of(pairs[:, 0]), Figure.of(pairs[:, 1]), Figure.of(f1)
-
 
 def run(track: Track, folder: Path) -> Section:
-    section = Section(TEXT)
-    counts = populations.retail(folder)
-    if counts is None:
-        section.omissions.append("all of this study, because Retail is missing")
-        return section
-    cells = [Cell(counts, "oue", epsilon, priors=PRIORS) for epsilon in EPSILONS]
+    section = Section(TEXT, claims=[_noise_on_kosarak()])
+    for name, data in populations.ITEMS.items():
+        counts = populations.items(folder, name)
+        if counts is None:
+            section.omissions.append(f"{data}, because its file is missing")
+        else:
+            _add(section, track, data, counts)
+    return section
+
+
+def _add(section: Section, track: Track, data: str, counts: Ints) -> None:
+    """Measure a set of items, and add its tables and claims."""
+    cells = [Cell(counts, "oue", epsilon, priors=PRIORS, data=data) for epsilon in EPSILONS]
     others = {
-        (name, epsilon): Cell(counts, name, epsilon, priors=[("power_law", "ml")])
+        (name, epsilon): Cell(counts, name, epsilon, priors=[("power_law", "ml")], data=data)
         for name, epsilon in product(OTHERS, (1.0, 2.0, 4.0))
     }
-    for cell in track([c for c, _ in product((*cells, *others.values()), range(RUNS))], description="calibrate"):
+    for cell in track([c for c, _ in product((*cells, *others.values()), range(RUNS))], description=data):
         cell.run()
-    section.tables += [errors(cells), gains(cells), lists(cells), parts(cells[3]), of_others(others), noise(cells)]
-    section.plots.append(plot(cells))
-    section.claims += claims(cells, others)
-    return section
+
+    lists = [cell.lists for cell in cells]
+    tables = [errors(cells), gains(cells), *item_lists.tables(lists), of_others(others), noise(cells)]
+    plots = [plot(data, cells), item_lists.plot(data, lists)]
+    for table in tables if data != RETAIL else ():
+        table.title = f"{data}: {table.title}"
+
+    section.tables += tables
+    section.plots += plots
+    section.claims += [*claims(data, cells, others), *item_lists.claims(data, lists)]
 
 
 def _of(cells: list[Cell]) -> list[str]:
@@ -140,29 +142,6 @@ def gains(cells: list[Cell]) -> Table:
     return Table("Relative improvement over OUE-Zero", note, ["", "definition", *_of(cells)], rows)
 
 
-def _scores(cell: Cell, part: float) -> list[list[str]]:
-    return [[label, *map(str, cell.scores(label, part))] for label in LISTS]
-
-
-def lists(cells: list[Cell]) -> Table:
-    rows = [[f"{cell.oracle.epsilon:g}", *row] for cell in cells for row in _scores(cell, 1.0)]
-    note = (
-        "A value is heavy if its true share is at least T, and listed if its share by the method is at least T."
-        " OUE-Zero lists the same values as OUE. An empty list has precision 1. `decided` is this library's own list,"
-        " by exact tails and Holm's procedure at 5%. It proves that the share is above 0, and not that it is above T."
-    )
-    return Table("Heavy hitters at T", note, ["epsilon", "list", "precision", "recall", "F1"], rows)
-
-
-def parts(cell: Cell) -> Table:
-    rows = [[f"{part:g} T", *row] for part in PARTS for row in _scores(cell, part)]
-    note = (
-        "The same lists at other thresholds, epsilon 4. There `decided` proves a share above the threshold, except"
-        " at T."
-    )
-    return Table("Heavy hitters at parts of T", note, ["threshold", "list", "precision", "recall", "F1"], rows)
-
-
 def of_others(others: dict[tuple[str, float], Cell]) -> Table:
     labels = ["OUE", "OUE-Zero", "power law, ml", "calibrate_norm_sub", "norm_sub"]
     names = {"OUE": "unbiased", "OUE-Zero": "zero"}
@@ -180,7 +159,7 @@ def noise(cells: list[Cell]) -> Table:
     return Table("Noise against the stated sigma", note, ["epsilon", "deviation / sigma", "sigma in counts"], rows)
 
 
-def plot(cells: list[Cell]) -> Plot:
+def plot(data: str, cells: list[Cell]) -> Plot:
     x = [cell.oracle.epsilon for cell in cells]
     labels = [
         "OUE-Zero",
@@ -196,70 +175,62 @@ def plot(cells: list[Cell]) -> Plot:
         figures = [cell.error(label).times(cell.sigma**-2) for cell in cells]
         return Line(label, x, [f.mean for f in figures], [f.stderr for f in figures])
 
-    def score(label: str) -> Line:
-        figures = [cell.scores(label, 1.0)[2] for cell in cells]
-        return Line(label.strip("`"), x, [f.mean for f in figures], [f.stderr for f in figures])
-
     return Plot(
-        "calibrate",
-        "Retail, OUE: errors of Calibrate by prior and of OUE-Zero, and F1 of heavy hitters at T, with 40 runs per"
-        " point.",
-        [
-            Panel("error over epsilon", "epsilon", "MSE / sigma^2", [line(label) for label in labels], "y"),
-            Panel("heavy hitters", "epsilon", "F1", [score(label) for label in LISTS]),
-        ],
+        "calibrate" if data == RETAIL else f"calibrate-{data.lower()}",
+        f"{data}, OUE: errors of Calibrate by prior and of OUE-Zero, with 40 runs per point.",
+        [Panel("error over epsilon", "epsilon", "MSE / sigma^2", [line(label) for label in labels], "y")],
     )
 
 
-def claims(cells: list[Cell], others: dict[tuple[str, float], Cell]) -> list[Claim]:
-    paper, everyone = "Jia and Gong", [*cells, *others.values()]
-    first, last = (cells[i].gain("power law, ml", over_zero=False).times(100) for i in (0, -1))
-    of_zero = [cells[i].gain("power law, ml", over_zero=True).times(100) for i in (0, -1)]
+def claims(data: str, cells: list[Cell], others: dict[tuple[str, float], Cell]) -> list[Claim]:
+    everyone = [*cells, *others.values()]
     worse = [c for c in everyone if c.error("power law, ml").mean >= c.error("OUE-Zero").mean]
     best = [min((name_of(*how) for how in PRIORS), key=lambda x: cell.error(x).mean) for cell in cells]
-    f1 = [[cell.scores(label, 1.0)[2].mean for label in ("Calibrate", "OUE")] for cell in cells]
-    better = sum(ours >= plain for ours, plain in f1)
     cut_ratios = [cell.error("cut below T").mean / cell.error("power law, ml").mean for cell in cells]
-    s = float(oracle("oue", epsilon=1.0, size=2).noise(KOSARAK).sigma * KOSARAK)
     return [
+        *_improvement(data, cells),
         Claim(
-            paper,
-            "the error is better than OUE-Zero's by 2.4% at epsilon 1 and by 65% at epsilon 5",
-            f"epsilon 1: {_near(first, 2.4)}; epsilon 5: {_near(last, 65.0)}",
-            f"{first}% and {last}% by their definition, (Zero - Calibrate)/Calibrate; relative to Zero's error"
-            f" {of_zero[0]}% and {of_zero[1]}%",
-        ),
-        Claim(
-            paper,
-            "Calibrate has a smaller error than OUE-Zero, and improves other oracles too",
+            PAPER, f"{data}: Calibrate has a smaller error than OUE-Zero, and improves other oracles too",
             "yes" if not worse else f"in {len(everyone) - len(worse)} of {len(everyone)} cells",
             "not better: " + "; ".join(_cell(c) for c in worse) if worse else "OUE, GRR, SUE, OLH",
         ),
         Claim(
-            paper,
-            "a power law is the best prior for such data",
+            PAPER, f"{data}: a power law is the best of the four families",
             "yes" if all(x.startswith("power") for x in best) else "no",
             "smallest error at epsilon 1 to 5: " + "; ".join(best),
         ),
         Claim(
-            paper,
-            "Calibrate's list of heavy hitters is better",
-            "yes" if better == len(cells) else f"at {better} of {len(cells)} epsilons",
-            "F1 at T, with and without Calibrate: " + "; ".join(f"{ours:.3f}, {plain:.3f}" for ours, plain in f1),
-        ),
-        Claim(
-            paper,
-            "the noise on Kosarak has variance 5434 (epsilon 1)",
-            "no, 5434 is the standard deviation",
-            f"n sigma = {s:.0f} for its {KOSARAK:,} clicks",
-        ),
-        Claim(
-            "(a question)",
-            "it helps to set Calibrate's shares below T to 0",
+            "(a question)", f"{data}: it helps to set Calibrate's shares below T to 0",
             "no" if min(cut_ratios) > 0.97 else f"at {sum(c < 0.97 for c in cut_ratios)} of {len(cut_ratios)} epsilons",
             "error relative to Calibrate's, epsilon 1 to 5: " + ", ".join(f"{c:.2f}" for c in cut_ratios),
         ),
-    ]
+    ]  # fmt: skip
+
+
+def _improvement(data: str, cells: list[Cell]) -> Iterator[Claim]:
+    """Yield the paper's improvement over OUE-Zero, if the paper names one for these items."""
+    if data not in IMPROVEMENTS:
+        return
+    at_1, at_5 = IMPROVEMENTS[data]
+    first, last = (cells[i].gain("power law, ml", over_zero=False).times(100) for i in (0, -1))
+    of_zero = [cells[i].gain("power law, ml", over_zero=True).times(100) for i in (0, -1)]
+    yield Claim(
+        PAPER,
+        f"{data}: the error is better than OUE-Zero's by {at_1:g}% at epsilon 1 and by {at_5:g}% at epsilon 5",
+        f"epsilon 1: {_near(first, at_1)}; epsilon 5: {_near(last, at_5)}",
+        f"{first}% and {last}% by their definition, (Zero - Calibrate)/Calibrate; relative to Zero's error"
+        f" {of_zero[0]}% and {of_zero[1]}%",
+    )
+
+
+def _noise_on_kosarak() -> Claim:
+    deviation = float(oracle("oue", epsilon=1.0, size=2).noise(CLICKS).sigma * CLICKS)
+    return Claim(
+        PAPER,
+        "the noise on Kosarak has variance 5434 (epsilon 1)",
+        "no, 5434 is the standard deviation",
+        f"n sigma = {deviation:.0f} for its {CLICKS:,} clicks",
+    )
 
 
 def _cell(cell: Cell) -> str:

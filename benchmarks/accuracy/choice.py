@@ -80,7 +80,7 @@ def run(track: Track, folder: Path) -> Section:
     data = {name: (counts, "oue") for name, counts in shapes.generated().items()}
     data["zipf, olh"] = (data["zipf"][0], "olh")
     data["32 values, grr"] = (populations.zipf(32, 100_000, 1.1), "grr")
-    retail = populations.retail(folder)
+    retail = populations.items(folder, "retail")
     if retail is None:
         section.omissions.append("Retail")
     else:

@@ -51,7 +51,7 @@ def run(track: Track, folder: Path) -> Section:
     power = {key: detection(*key) for key in track(keys, description="power")}
     totals = {key: alerts(*key, days) for key, days in track(list(ALERTS.items()), description="alerts")}
     data = {"Zipf 1.1": populations.zipf(1_024, 1_000_000, 1.1)}
-    retail = populations.retail(folder)
+    retail = populations.items(folder, "retail")
     if retail is None:
         section.omissions.append("expected precision and recall on Retail")
     else:

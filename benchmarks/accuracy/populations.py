@@ -11,11 +11,15 @@ from oracles.types import Floats, Ints
 
 FILES = {
     "retail": "retail_counts.csv.gz",
+    "kosarak": "kosarak_counts.csv.gz",
+    "pos": "pos_counts.csv.gz",
     "adult": "adult.csv.gz",
     "nursery": "nursery.csv.gz",
     "ms-fimu": "msfimu_marginals.csv.gz",
 }
 """File names by the names on the page."""
+ITEMS = {"retail": "Retail", "kosarak": "Kosarak", "pos": "POS"}
+"""The data sets that count items, with their names on the page."""
 
 
 def rounded(weights: Floats, people: int) -> Ints:
@@ -43,10 +47,10 @@ def rows(folder: Path, name: str) -> list[dict[str, str]] | None:
         return list(csv.DictReader(lines))
 
 
-def retail(folder: Path) -> Ints | None:
-    """Return the purchases of each item in Retail Market Basket (FIMI, Tom Brijs), the most common first."""
-    items = rows(folder, "retail")
-    return None if items is None else np.sort([int(row["count"]) for row in items])[::-1].copy()
+def items(folder: Path, name: str) -> Ints | None:
+    """Return how often each item occurs, the most common first, or None if the file is missing."""
+    records = rows(folder, name)
+    return None if records is None else np.sort([int(row["count"]) for row in records])[::-1].copy()
 
 
 def marginals(folder: Path, name: str) -> list[Ints] | None:

@@ -180,11 +180,12 @@ def run(track: Track, folder: Path) -> Section:
         levels = np.unique(weights[weights > 0.0])[::-1] / weights.sum()
         few = tuple(levels.tolist()) if len(levels) <= 4 else ()
         cells.append(Cell(name, populations.rounded(weights, people), epsilon, few))
-    retail = populations.retail(folder)
-    if retail is None:
-        section.omissions.append("Retail, because its file is missing")
-    else:
-        cells += [Cell("Retail", retail, epsilon) for epsilon in EPSILONS]
+    for file, name in populations.ITEMS.items():
+        items = populations.items(folder, file)
+        if items is None:
+            section.omissions.append(f"{name}, because its file is missing")
+        else:
+            cells += [Cell(name, items, epsilon) for epsilon in EPSILONS]
 
     work = [(cell, number) for cell in cells for number in range(RUNS)]
     for cell, number in track(work, description="priors"):

@@ -28,7 +28,7 @@ def test_a_section_decodes_to_the_same_values(tmp_path):
 def test_a_study_without_its_data_names_the_gap(tmp_path):
     section = calibrate.run(None, tmp_path)
     assert section.tables == []
-    assert section.omissions == ["all of this study, because Retail is missing"]
+    assert section.omissions == [f"{name}, because its file is missing" for name in ("Retail", "Kosarak", "POS")]
     assert populations.marginals(tmp_path, "adult") is None
 
 
