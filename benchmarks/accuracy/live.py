@@ -1,9 +1,9 @@
 """The live study: an hour of a stream through the real daemon, and ten minutes in real time on Kafka."""
 
-import tempfile
 from pathlib import Path
 
-from benchmarks.accuracy.stream import PARTITIONS, PEOPLE, RISEN, SIZE, SURGE, Stream, Window, finals_of
+from benchmarks.accuracy import live_lists
+from benchmarks.accuracy.stream import PARTITIONS, PEOPLE, RISEN, SIZE, SURGE, Absent, Stream, Window, finals_of, placed
 from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Section, Table, Track
 
 HOUR = Stream("an hour, ticks of its own", 10, 360, 60, wall=False)
@@ -36,34 +36,22 @@ def run(track: Track, folder: Path) -> Section:
             section.claims.append(_claim(f"{stream.name}, {name}", windows, alone=kind == "tumbling"))
             if stream is HOUR or kind == "all":
                 panels.append(_panel(f"{stream.name}: {name}", windows, "y" if kind == "all" else ""))
+    try:
+        table, claim = live_lists.measure(track)
+        section.tables.append(table)
+        section.claims.append(claim)
+    except Absent as reason:
+        section.omissions.append(f"heavy hitters through the daemon: {reason}")
     if panels:
         caption = "Streams through the daemon: the true error and the stated error of published shares."
         section.plots.append(Plot("live", caption, panels))
     return section
 
 
-class Absent(Exception):
-    """A requirement of a stream is missing."""
-
-
 def _through(stream: Stream, track: Track) -> dict[str, list[Window]]:
     """Return the finals of a stream through its own broker."""
-    from aggregator.errors import EmbeddedError
-
-    try:
-        from tests.brokers import Cluster, Tansu, Unavailable
-        from tests.integration.workers import Place
-    except ImportError as missing:
-        raise Absent(str(missing)) from missing
-    try:
-        with (
-            Cluster() if stream.wall else Tansu() as broker,
-            tempfile.TemporaryDirectory() as folder,
-            Place(broker, Path(folder), stream.query, PARTITIONS) as place,
-        ):
-            return finals_of(stream, place, track)
-    except (EmbeddedError, Unavailable) as error:
-        raise Absent(str(error)) from error
+    with placed(stream.query, PARTITIONS, wall=stream.wall) as place:
+        return finals_of(stream, place, track)
 
 
 def _table(title: str, windows: list[Window]) -> Table:

@@ -1,10 +1,13 @@
 """A simulated stream through the real daemon, and the comparison of its finals with the truth."""
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,6 +70,33 @@ emit_every = "never"
             weights *= 1.0 - RISEN
             weights[SURGE] += RISEN
         return weights
+
+
+class Absent(Exception):
+    """A requirement of a stream is missing."""
+
+
+@contextmanager
+def placed(query: str, partitions: int, *, wall: bool) -> Iterator["Place"]:
+    """Give topics on a broker of their own: Apache Kafka if its clock should count, otherwise the embedded one."""
+    from aggregator.errors import EmbeddedError
+
+    # Brokers come from the tests, which an installation does not have.
+    try:
+        from tests.brokers import Cluster, Tansu, Unavailable
+        from tests.integration.workers import Place
+    except ImportError as missing:
+        raise Absent(str(missing)) from missing
+
+    try:
+        with (
+            Cluster() if wall else Tansu() as broker,
+            tempfile.TemporaryDirectory() as folder,
+            Place(broker, Path(folder), query, partitions) as place,
+        ):
+            yield place
+    except (EmbeddedError, Unavailable) as error:
+        raise Absent(str(error)) from error
 
 
 @dataclass
