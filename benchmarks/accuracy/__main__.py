@@ -21,6 +21,7 @@ STUDIES = {
     "calibrate": "Calibrate's study",
     "priors": "A prior without a family",
     "methods": "Wang et al.'s study of methods",
+    "fixed_sets": "Fixed sets of values",
     "attributes": "RS+FD and Sarve, on several attributes",
     "intervals": "Intervals, sets, differences and ranks",
     "groups": "Groups and pairs",

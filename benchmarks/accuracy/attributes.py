@@ -90,7 +90,7 @@ def run(track: Track, folder: Path) -> Section:
     cells: Cells = {key: cell(sets[key[0]], *key) for key in track(keys, description="attributes")}
     real = [name for name in sets if "k, " not in name]
     section.tables += [one(name, cells) for name in real or ["skewed, 50k, 10"]]
-    section.tables += [ratios(sets, cells), forms(cells)]
+    section.tables += [ratios(sets, cells), by_oracle(sets, cells), forms(cells)]
     section.plots.append(plot([*real, "skewed, 50k, 20"][:3], cells))
     section.claims += claims(sets, cells)
     return section
@@ -128,6 +128,27 @@ def ratios(sets: dict[str, list[Ints]], cells: Cells) -> Table:
     note = "Ratios of averaged MSE with adaptive oracles, at epsilon ln 2, ln 7 and 7. Above 1 the second is better."
     head = ["", *(f"{pair}, {e}" for pair, e in product(pairs, epsilons))]
     return Table("All data sets: solutions against each other", note, head, rows)
+
+
+def by_oracle(sets: dict[str, list[Ints]], cells: Cells) -> Table:
+    """Return how Sarve's two candidates compare with each other and with both solutions, by closed forms."""
+    pairs = {
+        "HR / RAPPOR": ("rsfd, grr", "rsfd, sue_z"),
+        "HR / spl": ("rsfd, grr", "spl, adaptive"),
+        "HR / smp": ("rsfd, grr", "smp, adaptive"),
+        "RAPPOR / spl": ("rsfd, sue_z", "spl, adaptive"),
+        "RAPPOR / smp": ("rsfd, sue_z", "smp, adaptive"),
+    }
+    epsilons = ("ln 2", "4", "7")
+    rows = [
+        [name, *(f"{form(cells, name, *pair, e):.2f}" for pair, e in product(pairs.values(), epsilons))]
+        for name in sets
+    ]
+    note = (
+        "Ratios of the closed forms, at epsilon ln 2, 4 and 7. Below 1 the first is better. HR is `rsfd, grr`, and"
+        " RAPPOR is `rsfd, sue_z`. Sarve calls smp *Spl*, and spl *Smp*."
+    )
+    return Table("Sarve's two candidates", note, ["", *(f"{pair}, {e}" for pair, e in product(pairs, epsilons))], rows)
 
 
 def forms(cells: Cells) -> Table:

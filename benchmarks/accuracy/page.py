@@ -27,6 +27,7 @@ number of people, and d the number of values.
 
 - Retail Market Basket (FIMI, Tom Brijs) has 908,576 bought items, 16,470 different ones. Each item counts as a
   person's answer.
+- Kosarak (clicks) and POS (bought items) are the other two sets of Jia and Gong, with the columns `id,count` as Retail.
 - Adult (UCI, without rows with missing values) has 45,222 people and 9 attributes.
 - Nursery (UCI) has 12,960 rows and 9 attributes.
 - MS-FIMU has 88,935 people and 6 attributes.
