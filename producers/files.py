@@ -5,6 +5,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from hubbub.disk import sync_folder
 from producers.errors import StoreError
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -89,15 +90,6 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     finally:
         draft.unlink(missing_ok=True)
     sync_folder(file.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the names of a folder to disk. A power failure could lose a new name before."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _state(path: Path, *, follow: bool = True) -> os.stat_result | None:
