@@ -6,7 +6,7 @@ HubbubError
 ├── Fenced             4   another process has the name of this worker (also a RuntimeError)
 ├── ClassicGroupsRefused 4 the brokers offer only the newer group protocol (also a RuntimeError)
 ├── TargetRefused      4   the target of a sink belongs to another sink, or to other settings
-├── TargetUnreachable  3   the target of a sink accepts no files for a long time
+├── TargetUnreachable  3   the target of a sink does not work for a long time
 ├── EmbeddedError      1   the embedded broker is not installed or does not start (also a RuntimeError)
 ├── EstimatorEnded     1   the estimator process ended again and again (also a RuntimeError)
 └── ChildEnded         its   a command of a demo has ended (also a RuntimeError)
@@ -58,7 +58,7 @@ class TargetRefused(HubbubError):
 
 
 class TargetUnreachable(HubbubError):
-    """A target of a sink that accepts no files for a long time. The message has the last reason."""
+    """A target of a sink that does not work for a long time. The message has the last reason."""
 
     exit_code = 3
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aggregator.errors import TargetRefused
+from hubbub.disk import sync_folder
 
 SINK_FOLDER = "_sink"
 """The folder of everything that no reader needs."""
@@ -37,12 +38,17 @@ class Folder:
             os.close(lock)
             raise TargetRefused(f"{self._root} has a sink already: {owner}; stop it first") from None
 
-        os.truncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        # The next try takes the lock anew, so a failed one must not hold it.
         self._lock = lock
-        # Nobody else writes here now, so these are of a process that was killed.
-        for path in sink_folder.glob(f"{_TEMPORARY}*"):
-            path.unlink()
+        try:
+            os.truncate(lock, 0)
+            os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+            # Nobody else writes here now, so these are of a process that was killed.
+            for path in sink_folder.glob(f"{_TEMPORARY}*"):
+                path.unlink()
+        except OSError:
+            self.close()
+            raise
 
     def check(self) -> None:
         """Raise TargetRefused if the locked file is no longer that of the folder, and OSError if it cannot be seen."""
@@ -68,7 +74,7 @@ class Folder:
         finally:
             temporary.unlink(missing_ok=True)
         # Until then a crash of the machine could take the name away again.
-        _sync(target.parent)
+        sync_folder(target.parent)
         return True
 
     def replace(self, path: str, content: bytes) -> None:
@@ -77,7 +83,7 @@ class Folder:
         temporary = self._temporary(content)
         self._make_folders(target.parent)
         temporary.replace(target)
-        _sync(target.parent)
+        sync_folder(target.parent)
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file, or None if there is none."""
@@ -127,12 +133,4 @@ class Folder:
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
-            _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            sync_folder(path.parent)

@@ -3,18 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any
 
 import orjson
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from aggregator.errors import TargetRefused, TargetUnreachable
+from aggregator.errors import TargetRefused
 from aggregator.records import status
 from aggregator.records.decoder import decode
 from aggregator.records.flat_rows import rows
@@ -24,6 +23,7 @@ from aggregator.records.record import VERSION, Record
 from aggregator.sink.due_files import ReadProgress, SinkPlan
 from aggregator.sink.file_names import FileName
 from aggregator.sink.metrics import SinkMetrics
+from aggregator.sink.persistence import SILENCE, persist
 from aggregator.sink.sink_state import Gap, SinkState, lost
 from aggregator.sink.waiting_rows import WaitingRows
 from aggregator.sink.writer import Writer
@@ -37,12 +37,8 @@ log = logging.getLogger(__name__)
 
 PROBE = 10.0
 """Most seconds between two looks at the ends of the topic."""
-SILENCE = 300.0
-"""Seconds without an answer of Kafka or of the target after which the process exits."""
 STOP = 8.0
 """Seconds for the last files after a request to stop."""
-_PAUSES = (1.0, 2.0, 5.0, 10.0, 30.0)
-"""Seconds before the next try to write; the last one repeats."""
 _FETCH = 8 << 20
 _BATCH = 256
 _NO_FINALS = (MAPS_END, f"|{PROVISIONAL}".encode())
@@ -74,13 +70,13 @@ class SinkFollower:
         metrics.lag.set_function(self.lag)
 
     def lag(self) -> float:
-        """Return the age of the first_time final that is in no file yet, in seconds."""
+        """Return the age of the oldest final that is in no file yet, in seconds."""
         # Records have the time of the end of their window, so the newest one that was read tells the age of the next.
         times = [finals.oldest_time for finals in self._waiting_rows.names.values()]
         if not self._is_at_end:
             times += self._newest.values()
-        first_time = min(times, default=float("inf"))
-        return max(0.0, time.time() - first_time) if first_time != float("inf") else 0.0
+        oldest_time = min(times, default=float("inf"))
+        return max(0.0, time.time() - oldest_time) if oldest_time != float("inf") else 0.0
 
     async def run(self, state: SinkState, *, once: bool = False) -> None:
         """Read and write until cancelled, or with `once` up to the present end."""
@@ -156,10 +152,12 @@ class SinkFollower:
                 for record in chain.from_iterable(batches.values()):
                     self._take(record)
                 if self._waiting_rows.is_full:
-                    await self._persist(self._waiting_rows.write)
+                    await persist(self._waiting_rows.write, self._metrics.errors)
 
                 if time.monotonic() >= next_probe:
                     await self._probe(reader, definitions)
+                    # A sink that lost its target must not wait for the next files until it ends.
+                    await persist(self._writer.check, self._metrics.errors)
                     next_probe = time.monotonic() + min(PROBE, self._plan.pause)
                 self._is_at_end = await reader.is_at_end(batches)
                 if self._is_at_end:
@@ -170,7 +168,7 @@ class SinkFollower:
                     next_write = time.monotonic() + self._plan.pause
                     progress = self._progress(reader, definitions)
                     state = await self._present_state(reader)
-                    await self._persist(partial(self._writer.write, progress, state))
+                    await persist(partial(self._writer.write, progress, state), self._metrics.errors)
                 if is_last:
                     return True
         except OffsetOutOfRangeError:
@@ -202,22 +200,6 @@ class SinkFollower:
             closed_through=self._closed_before,
             retired=names.digests.keys() - names.active.keys(),
         )
-
-    async def _persist(self, work: Callable[[], None]) -> None:
-        """Do work that writes files, again and again while that fails. Raise TargetUnreachable after a long time."""
-        start = time.monotonic()
-        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
-            try:
-                await asyncio.to_thread(work)
-            except OSError as error:
-                self._metrics.errors.inc()
-                reason = f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
-                if time.monotonic() - start > SILENCE:
-                    raise TargetUnreachable(f"the target accepts no files: {reason}") from error
-                log.warning("files cannot be written (%s); the next try follows in %g s", reason, pause)
-                await asyncio.sleep(pause)
-            else:
-                return
 
     async def _present_state(self, reader: LogReader) -> SinkState:
         positions = {tp.partition: await reader.consumer.position(tp) for tp in self._estimates(reader)}

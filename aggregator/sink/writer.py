@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 class Target(Protocol):
     """A place for files: a folder or an object store."""
 
+    def take(self) -> None: ...
+    def check(self) -> None: ...
+    def close(self) -> None: ...
     def create(self, path: str, content: bytes) -> bool: ...
     def replace(self, path: str, content: bytes) -> None: ...
     def read(self, path: str) -> bytes | None: ...
@@ -48,9 +51,16 @@ class Writer:
         """The time of the last change of each file of a name in `finals`, by its late number."""
         self._state = b""
 
+    def check(self) -> None:
+        """Raise TargetRefused if another sink has taken the target over."""
+        self._target.check()
+
     def start(self) -> None:
         """Look at the files that are there, and let the rows of open files wait for theirs."""
         self.look()
+        # A first try may have failed half-way, so it leaves nothing.
+        for name in list(self._waiting_rows.names):
+            self._waiting_rows.drop(name)
         for name in self._open_names():
             if name not in self._file_times and self._plan.has_query(name.query):
                 content = self._target.read(name.path(OPEN))

@@ -25,7 +25,7 @@ from aggregator.sink.waiting_rows import WaitingRows
 from aggregator.sink.writer import Writer
 from hubbub.command.metrics import MetricRow
 from tests.boards import START
-from tests.sinks import contents, final, keys, rows_of, view, waiting_rows
+from tests.sinks import contents, files_of, final, keys, rows_of, view, waiting_rows
 
 END = START // 3600 * 3600 + 3600
 PRESENT = 4_000_000_000
@@ -52,14 +52,17 @@ def add(waiting, ends, start=0, **fields):
         waiting.add(*finals)
 
 
+def counts():
+    return SimpleNamespace(files=Nothing(), bytes=Nothing(), conflicts=Nothing(), last_write=Nothing())
+
+
 @contextmanager
 def sink(folder, kind=Folder, **plan):
     """Return a writer to a folder and its waiting rows, as a process has them after its start."""
-    counts = SimpleNamespace(files=Nothing(), bytes=Nothing(), conflicts=Nothing(), last_write=Nothing())
     target = kind(folder)
     with closing(target), closing(WaitingRows()) as waiting:
         target.take()
-        writer = Writer(target, waiting, SinkPlan(interval=plan.pop("every", 60), **plan), counts)
+        writer = Writer(target, waiting, SinkPlan(interval=plan.pop("every", 60), **plan), counts())
         writer.start()
         yield writer, waiting
 
@@ -268,6 +271,26 @@ def test_a_full_disk_leaves_no_file_and_a_moved_folder_is_noticed(tmp_path):
         (root / "_sink" / "lock").touch()
         with pytest.raises(TargetRefused, match="replaced"):
             target.replace("open/a.parquet", b"1")
+
+
+def test_a_start_that_failed_can_be_repeated(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    target = Folder(tmp_path)
+    with closing(target), closing(WaitingRows()) as waiting:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+        try:
+            with pytest.raises(OSError, match="too large"):
+                target.take()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        target.take()
+        name, rows = files_of([END])
+        target.replace(name.path(OPEN), row_file.encode(rows))
+        writer = Writer(target, waiting, SinkPlan(interval=None), counts())
+        for _ in range(2):
+            writer.start()
+        writer.write(progress(), STATE)
+    assert rows_of(contents(tmp_path)).height == rows.height
 
 
 class Killed(BaseException):
