@@ -50,7 +50,7 @@ PACKAGES = {
     "gateway": (*_KAFKA, "aiohttp", "prometheus_client"),
     "board": (*_STATS, "aiohttp", "rich", "prometheus_client"),
     "simulate": (*_KAFKA, "aiohttp", "prometheus_client"),
-    "sink": (*_STATS, "polars", "aiohttp", "prometheus_client"),
+    "sink": (*_STATS, "polars", "obstore", "aiohttp", "prometheus_client"),
 }
 """The packages that the commands of an extra cannot do without."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

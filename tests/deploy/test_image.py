@@ -88,7 +88,7 @@ def test_the_context_contains_the_inputs_of_the_build_and_nothing_private():
 
 
 LOCKS = {
-    ROOT / "deploy" / "requirements.txt": ("worker", "gateway", "board", "simulate"),
+    ROOT / "deploy" / "requirements.txt": ("worker", "gateway", "board", "simulate", "sink"),
     ROOT / ".ci" / "requirements.txt": ("test", "lint"),
 }
 
