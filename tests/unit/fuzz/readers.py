@@ -612,6 +612,7 @@ NO_READERS = {
     "hubbub.definitions.formats_record:read": "moves the topic of definitions, which `catalog.read` reads",
     "aggregator.board.store.notes:read": "reads the lines of a bounded file by `parse`",
     "aggregator.sink.folder:Folder.read": "moves bytes of files, which `SinkState.decode` and `row_file.decode` read",
+    "aggregator.sink.object_store:ObjectStore.read": "moves the bytes of an object, as `Folder.read` does",
     "aggregator.sink.writer:Target.read": "moves the bytes of a file, as `Folder.read` does",
     "aggregator.sink.target_reader:read_rows": "reads files by `row_file.decode`",
     "aggregator.sink.row_file:decode": "reads a Parquet file of the operator by polars; test_sink damages one",
