@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from contextlib import AsyncExitStack, closing
+from functools import partial
 from pathlib import Path
 
 from aggregator.sink.due_files import SinkPlan
@@ -13,9 +14,12 @@ from aggregator.sink.file_names import HOUR, PERIODS
 from aggregator.sink.folder import Folder
 from aggregator.sink.follower import SinkFollower
 from aggregator.sink.metrics import SinkMetrics
+from aggregator.sink.object_store import ObjectStore
+from aggregator.sink.objects import SCHEMES, is_store
+from aggregator.sink.persistence import persist
 from aggregator.sink.sink_state import PATH, SinkState
 from aggregator.sink.waiting_rows import WaitingRows
-from aggregator.sink.writer import Writer
+from aggregator.sink.writer import Target, Writer
 from hubbub.command import logs
 from hubbub.command.exit import until_asked
 from hubbub.command.idle_options import refuse_idle
@@ -37,12 +41,16 @@ from oracles.errors import ParameterError, extra
 from oracles.query.settings import NAME
 
 HELP = """\
-Write the finals of all queries, or of some, to Parquet files in a folder. A file below finals/ is
-written once, when its day or hour is complete, and never changes. Files below open/ hold the present
-day. A final is in the files of its name once, whatever is killed or sent again.
+Write the finals of all queries, or of some, to Parquet files in a folder or an object store. A file
+below finals/ is written once, when its day or hour is complete, and never changes. Files below open/
+hold the present day. A final is in the files of its name once, whatever is killed or sent again.
+
+The region, keys and address of a store come from the environment (AWS_REGION, AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, ...), or from the identity that the platform gives.
 
 example:
   $ hubbub sink --to /data/estimates
+  $ hubbub sink --to s3://estimates/hubbub
   $ hubbub sink --to /data/estimates --query homepage --every never --once
 
 docs/dataout.md shows how to read the files, and docs/rows.md explains the columns.
@@ -53,7 +61,7 @@ created anew; 1 other errors."""
 OPEN_INTERVAL = "5m"
 SETTLE = "10m"
 MOST_EVERY = HOUR
-_STORE = re.compile(r"[a-z][a-z0-9+.-]*:")
+_OTHER = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
 def main(arguments: list[str]) -> int:
@@ -65,7 +73,8 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = parser_of("sink", HELP)
     add_kafka(parser, embedded=True)
-    add_option(parser, "HUBBUB_SINK_TO", "--to", "folder of the files", type=parsed(_folder), metavar="PATH")
+    place = "folder of the files, or an object store: s3://BUCKET/PREFIX, gs://..., az://..."
+    add_option(parser, "HUBBUB_SINK_TO", "--to", place, type=parsed(_place), metavar="PLACE")
     names = "name of the query to write; repeatable (HUBBUB_SINK_QUERY, with commas; default: all queries)"
     variable = os.environ.get("HUBBUB_SINK_QUERY", "")
     parser.add_argument("--query", action="append", metavar="Q", help=names)
@@ -80,6 +89,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     folder = "folder of the waiting rows, which are deleted at the end"
     note = "default: that for temporary files"
     add_option(parser, "HUBBUB_SINK_SPOOL", "--spool", folder, note=note, type=Path, metavar="PATH")
+    alone = "accept a store without conditional writes; then nothing keeps a second sink away"
+    parser.add_argument("--alone", action="store_true", help=alone)
     parser.add_argument("--once", action="store_true", help="write what the topic holds now, then exit")
     meaning = "port of /metrics, /healthz and /readyz, if --health-port is not set; 0: any free port, which is printed"
     add_option(parser, "HUBBUB_PORT", "--port", meaning, type=port, metavar="N")
@@ -89,11 +100,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
 
     if options.to is None:
-        parser.error("--to PATH is required (HUBBUB_SINK_TO)")
+        parser.error("--to PLACE is required (HUBBUB_SINK_TO)")
     if options.health_port is not None:
         refuse_idle(parser, arguments, ("--port",), "with --health-port, which serves all of it")
     elif options.port is None:
         refuse_idle(parser, arguments, ("--host",), "without --health-port or --port")
+    if isinstance(options.to, Path):
+        refuse_idle(parser, arguments, ("--alone",), "with a folder, which has a lock")
 
     if options.query is None and variable:
         options.query = variable.split(",")
@@ -103,9 +116,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _folder(text: str) -> Path:
-    if _STORE.match(text):
-        raise ParameterError(f"{text.partition(':')[0]}: is no kind of target of this release; name a folder")
+def _place(text: str) -> Path | str:
+    """Parse a folder, or the address of an object store."""
+    if is_store(text):
+        return text
+    if _OTHER.match(text):
+        names = ", ".join(SCHEMES)
+        raise ParameterError(f"{text.partition(':')[0]}: is no kind of store; name a folder, or one of {names}")
     return Path(text)
 
 
@@ -119,6 +136,10 @@ def _every(text: str) -> int | None:
     return length
 
 
+def _target(options: argparse.Namespace) -> Target:
+    return Folder(options.to) if isinstance(options.to, Path) else ObjectStore(options.to, is_alone=options.alone)
+
+
 async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
     with extra("sink"):
         import polars as pl  # noqa: F401 - fails before the target is touched
@@ -128,24 +149,29 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         interval=options.every, files=options.files, settle=options.settle, keep=options.keep, queries=queries
     )
     metrics = SinkMetrics()
-    target = Folder(options.to)
     async with AsyncExitStack() as stack:
-        stack.enter_context(closing(target))
-        target.take()
-        state = SinkState(kafka.prefix, plan.files, queries)
-        content = target.read(PATH)
-        if content is not None:
-            state = SinkState.decode(content).continued(state)
-
+        target = stack.enter_context(closing(_target(options)))
         waiting_rows = stack.enter_context(closing(WaitingRows(options.spool)))
         writer = Writer(target, waiting_rows, plan, metrics)
-        writer.start()
         follower = SinkFollower(kafka, writer, waiting_rows, plan, metrics)
         number = options.port if options.health_port is None else options.health_port
         if number is not None:
             handlers = health(scrape_handler(metrics.registry), lambda: follower.missing)
             host, port_number = await stack.enter_async_context(serving_alone(handlers, options.host, number))
             sys.stdout.write(f"hubbub sink: health at http://{host}:{port_number}/\n")
+
+        # The target may be away, or wait for the end of another sink's lease.
+        await persist(target.take, metrics.errors)
+        state = await persist(
+            partial(_first_state, target, SinkState(kafka.prefix, plan.files, queries)), metrics.errors
+        )
+        await persist(writer.start, metrics.errors)
         sys.stdout.write(f"hubbub sink: writes to {target}\n")
         sys.stdout.flush()
         await follower.run(state, once=options.once)
+
+
+def _first_state(target: Target, settings: SinkState) -> SinkState:
+    """Return the state from which the sink goes on. Raise TargetRefused if the target has other settings."""
+    content = target.read(PATH)
+    return settings if content is None else SinkState.decode(content).continued(settings)

@@ -1,11 +1,13 @@
 """Reads the rows of one query from the files of a sink: `finals` first, then `open` for names without a file there."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from aggregator.errors import TargetUnreachable
 from aggregator.sink import row_file
 from aggregator.sink.file_names import FINALS, OPEN, FileName, parse
+from aggregator.sink.objects import SCHEMES, Objects, is_store
 from oracles.errors import ParameterError
 from oracles.query.settings import nearest
 
@@ -22,50 +24,100 @@ def is_target(place: str | Path) -> bool:
     return isinstance(place, Path) or "/" in place
 
 
+class FileSource(Protocol):
+    """The files of a target, for reading."""
+
+    def paths(self, part: str) -> list[str]:
+        """Return the paths of all files below a part, in order."""
+
+    def content(self, path: str) -> bytes:
+        """Return the content of a file. Raise FileNotFoundError if there is none any more."""
+
+
+class FolderSource:
+    """The files below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise ParameterError(f"{folder} is no folder with files of a sink")
+        self._folder = folder
+
+    def paths(self, part: str) -> list[str]:
+        return sorted(path.relative_to(self._folder).as_posix() for path in (self._folder / part).rglob("*.parquet"))
+
+    def content(self, path: str) -> bytes:
+        return (self._folder / path).read_bytes()
+
+
+class StoreSource:
+    """The objects below an address."""
+
+    def __init__(self, address: str) -> None:
+        self._objects = Objects(address)
+
+    def paths(self, part: str) -> list[str]:
+        return sorted(self._objects.times(part))
+
+    def content(self, path: str) -> bytes:
+        present = self._objects.get(path)
+        if present is None:
+            raise FileNotFoundError(path)
+        return present[0]
+
+
 def read_rows(place: str | Path, query: str, is_kind: Callable[[FileName], bool]) -> "DataFrame":
-    """Return all rows of a query in a folder, in the order of time. `is_kind` chooses files by their names.
+    """Return all rows of a query in a target, in the order of time. `is_kind` chooses files by their names.
 
-    Raise a ParameterError if the folder has no files of the query.
+    Raise a ParameterError if the target has no files of the query, and TargetUnreachable if it does not answer.
     """
-    if isinstance(place, str) and "://" in place:
-        raise ParameterError(f"{place.partition(':')[0]}: object stores cannot be read; copy the files to a folder")
-    folder = Path(place)
-    if not folder.is_dir():
-        raise ParameterError(f"{folder} is no folder with files of a sink")
-
-    for _ in range(_TRIES):
+    source = _source(place)
+    tries = _TRIES
+    while True:
+        tries -= 1
         try:
-            return _rows(folder, query, is_kind)
+            return _rows(source, query, is_kind)
         except FileNotFoundError:
-            continue
-    return _rows(folder, query, is_kind)
+            if not tries:
+                raise
+        except OSError as error:
+            raise TargetUnreachable(str(error)) from error
 
 
-def _rows(folder: Path, query: str, is_kind: Callable[[FileName], bool]) -> "DataFrame":
+def _source(place: str | Path) -> FileSource:
+    if isinstance(place, Path) or "://" not in place:
+        return FolderSource(Path(place))
+    if is_store(place):
+        return StoreSource(place)
+    raise ParameterError(
+        f"{place.partition(':')[0]}: is no kind of store; name a folder, or one of {', '.join(SCHEMES)}"
+    )
+
+
+def _rows(source: FileSource, query: str, is_kind: Callable[[FileName], bool]) -> "DataFrame":
     import polars as pl
 
     # In this order a file that goes from `open` to `finals` meanwhile is there at least once.
-    finals = _paths(folder, FINALS, query)
+    finals = _paths(source, FINALS, query)
     names = {name for name, _ in finals}
-    paths = finals + [(name, path) for name, path in _paths(folder, OPEN, query) if name not in names]
+    paths = finals + [(name, path) for name, path in _paths(source, OPEN, query) if name not in names]
     if not paths:
-        raise ParameterError(f"there are no files of query {query!r}; {nearest(query, sorted(_queries(folder)))}")
+        raise ParameterError(f"there are no files of query {query!r}; {nearest(query, _queries(source))}")
 
-    tables = [row_file.decode(path.read_bytes()) for name, path in paths if is_kind(name)]
+    tables = [row_file.decode(source.content(path)) for name, path in paths if is_kind(name)]
     rows = pl.concat(tables) if tables else pl.DataFrame(schema=row_file.SCHEMA)
     # Null comes first, as the total does before its groups.
     return rows.sort(_ORDER, nulls_last=False, maintain_order=True)
 
 
-def _paths(folder: Path, part: str, query: str) -> list[tuple[FileName, Path]]:
+def _paths(source: FileSource, part: str, query: str) -> list[tuple[FileName, str]]:
     paths = []
-    for path in sorted((folder / part / f"query={query}").glob("day=*/*.parquet")):
-        place = parse(path.relative_to(folder).as_posix())
+    for path in source.paths(f"{part}/query={query}"):
+        place = parse(path)
         if place is not None:
             paths.append((place[0], path))
     return paths
 
 
-def _queries(folder: Path) -> Collection[str]:
-    paths = [path for part in (FINALS, OPEN) for path in (folder / part).glob("query=*")]
-    return {path.name.removeprefix("query=") for path in paths}
+def _queries(source: FileSource) -> list[str]:
+    places = [parse(path) for part in (FINALS, OPEN) for path in source.paths(part)]
+    return sorted({place[0].query for place in places if place is not None})

@@ -96,5 +96,5 @@ def test_hubbub_says_what_a_folder_does_not_hold(folder):
             hubbub.read(folder, **arguments)
     with pytest.raises(ParameterError, match="no folder"):
         hubbub.read(folder / "nothing", "homepage")
-    with pytest.raises(ParameterError, match="object stores"):
-        hubbub.read("s3://bucket/prefix", "homepage")
+    with pytest.raises(ParameterError, match="no kind of store"):
+        hubbub.read("ftp://bucket/prefix", "homepage")

@@ -71,8 +71,8 @@ def read(
     in each window. `family_error` is the chance of any false proof. It holds for `looks`: "one" comparison, all of a
     "day", or "always". The last one is the default for two groups in windows since the start, "day" for all others.
 
-    `servers` are the addresses of Kafka. A path, or a text with a slash, is the folder of a sink instead. Its files do
-    not allow `compare` and `ask`.
+    `servers` are the addresses of Kafka. A path, or a text with a slash, is the folder or object store of a sink
+    instead. Its files do not allow `compare` and `ask`.
 
     An unknown query, kind or group raises a ParameterError, which names the most similar one.
 
