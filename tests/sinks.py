@@ -50,11 +50,15 @@ def status_message(query, closed_through):
 class Sink:
     """A `hubbub sink` process."""
 
-    def __init__(self, kafka, folder, *options):
-        address = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--to", str(folder)]
+    def __init__(self, kafka, place, *options, lease=None):
+        """`lease` has the seconds of its renewal and of its takeover, if they are not the usual ones."""
+        address = ["--kafka", kafka.servers, "--prefix", kafka.prefix, "--to", str(place)]
         if kafka.embedded:
             address.append("--embedded")
-        command = [sys.executable, "-c", COMMAND, *address, *options]
+        code = COMMAND
+        if lease is not None:
+            code = f"from aggregator.sink import lease; lease.RENEWAL, lease.TAKEOVER = {lease}; {code}"
+        command = [sys.executable, "-c", code, *address, *options]
         self.process = forks.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def __enter__(self):
