@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from unittest import mock
 
-import pytest
+from tests import brokers
 
 BUCKET = "estimates"
 SECRET = "a-key-that-no-message-has"  # noqa: S105 - of a server in this process
@@ -117,8 +117,11 @@ def random_faults(seed, share):
 @contextmanager
 def s3():
     """Run moto's server with an empty bucket, and yield its address."""
-    moto = pytest.importorskip("moto.server", reason="moto is not installed (extra `test`)")
-    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    try:
+        from moto.server import ThreadedMotoServer
+    except ImportError as error:
+        brokers.skip(error)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     try:
         address = server.get_host_and_port()

@@ -5,6 +5,7 @@ import logging
 from contextlib import closing, contextmanager
 from types import SimpleNamespace
 
+import polars as pl
 import pytest
 
 import hubbub
@@ -257,7 +258,6 @@ def test_a_store_is_read_as_a_folder_is(address, tmp_path):
 
 
 def test_polars_reads_the_store(address):
-    pl = pytest.importorskip("polars")
     with taken(address) as store, closing(WaitingRows()) as waiting:
         for finals in waiting_rows([END, END - 10]):
             waiting.add(*finals)
