@@ -17,7 +17,7 @@ SECRET = "a-key-that-no-message-has"  # noqa: S105 - of a server in this process
 FAULTS = ("500", "503", "expired", "lost", "cut", "tag")
 """500 and 503 with Retry-After, an expired credential, an answer that never comes after the store has accepted, an
 answer that is cut off, and a wrong ETag."""
-EXPIRED = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+EXPIRY = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
 HEADERS = ("authorization", "content-type", "content-length", "if-none-match", "if-match", "range")
 
 
@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         if fault in ("500", "503"):
             return self._answer(int(fault), {"Retry-After": "1"}, b"")
         if fault == "expired":
-            return self._answer(403, {}, EXPIRED)
+            return self._answer(403, {}, EXPIRY)
 
         status, headers, content = self._ask(body)
         if fault == "lost":
@@ -87,8 +87,8 @@ class Handler(BaseHTTPRequestHandler):
             connection.request(self.command, self.path, body, headers)
             answer = connection.getresponse()
             names = ("ETag", "Last-Modified", "Content-Type", "Content-Range", "Accept-Ranges")
-            kept = {name: answer.headers[name] for name in names if name in answer.headers}
-            return answer.status, kept, answer.read()
+            copies = {name: answer.headers[name] for name in names if name in answer.headers}
+            return answer.status, copies, answer.read()
         finally:
             connection.close()
 

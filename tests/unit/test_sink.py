@@ -32,8 +32,8 @@ PRESENT = 4_000_000_000
 STATE = SinkState("hubbub.", "day")
 
 
-def progress(now=PRESENT, closed=0, read_through=float("inf")):
-    return ReadProgress(time=now, read_through=read_through, closed_through={"homepage": closed})
+def progress(now=PRESENT, pane=0, read_through=float("inf")):
+    return ReadProgress(time=now, read_through=read_through, closed_through={"homepage": pane})
 
 
 class Nothing:
@@ -92,7 +92,7 @@ def test_a_file_is_due_when_its_query_is_closed_or_retired_or_two_days_later():
     assert is_due(name, progress(END + 100, END + 600), 600)
     assert is_due(name, progress(END + 172_800), 600)
     assert is_due(name, ReadProgress(END + 100, float("inf"), retired={"homepage"}), 600)
-    assert not is_due(name, progress(closed=END + 600, read_through=END + 172_799), 600)
+    assert not is_due(name, progress(pane=END + 600, read_through=END + 172_799), 600)
     assert is_due(name, progress(read_through=END + 172_800), 600)
     assert open_file_ends(name, END + 5.0) == END + 7_200
 
@@ -198,7 +198,7 @@ def test_an_open_file_is_replaced_until_its_period_ends_and_stays_for_readers(tm
         writer.write(progress(END), STATE)
         assert set(rows_of(contents(tmp_path, OPEN))["end"]) == {END - 20, END - 10}
         assert not contents(tmp_path)
-        writer.write(progress(now, closed=END + 600), STATE)
+        writer.write(progress(now, pane=END + 600), STATE)
         assert set(rows_of(contents(tmp_path))["end"]) == {END - 20, END - 10}
         assert contents(tmp_path, OPEN)
         finals, open_rows = view(tmp_path)

@@ -135,9 +135,9 @@ def test_a_released_lease_is_taken_at_once(address):
 def test_a_sink_that_was_paused_fails_and_writes_nothing(address, monkeypatch):
     monkeypatch.setattr(lease, "RENEWAL", 1e6)
     monkeypatch.setattr(lease, "TAKEOVER", 0.0)
-    with closing(ObjectStore(address)) as paused:
-        paused.take()
-        paused.replace("open/a.parquet", b"paused")
+    with closing(ObjectStore(address)) as sleeper:
+        sleeper.take()
+        sleeper.replace("open/a.parquet", b"paused")
         with taken(address) as second:
             second.read("open/a.parquet")
             second.replace("open/a.parquet", b"second")
@@ -145,9 +145,9 @@ def test_a_sink_that_was_paused_fails_and_writes_nothing(address, monkeypatch):
             for takeover in (1e6, 0.0):
                 monkeypatch.setattr(lease, "TAKEOVER", takeover)
                 with pytest.raises(TargetRefused, match="another sink now: process"):
-                    paused.replace("open/a.parquet", b"paused")
+                    sleeper.replace("open/a.parquet", b"paused")
                 with pytest.raises(TargetRefused, match="another sink now: process"):
-                    paused.create("finals/a.parquet", b"paused")
+                    sleeper.create("finals/a.parquet", b"paused")
             assert contents(address, OPEN) == {"open/a.parquet": b"second"}
             assert not contents(address)
 
