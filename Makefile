@@ -218,6 +218,7 @@ bench: .venv/.bench build/.kafka ## print the published figures
 	$(BIN)/python -m benchmarks.recovery
 	$(BIN)/python -m benchmarks.definitions
 	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.volumes
 	$(BIN)/python -m benchmarks.viewers
 	$(BIN)/python -m benchmarks.overview
 

@@ -54,9 +54,10 @@ class Quotas:
         Panes open and close at whole seconds, so an answer holds for its second, unless reports are given back.
         """
         # A caller without room sent bodies that cost 0.3 to 0.6 s each, before anything looked at the quota.
-        limits = [(salt, quota) for salt, quota, _ in _limits(caller)]
-        if not limits:
+        own_limits = _limits(caller)
+        if not own_limits:
             return
+        limits = [(salt, quota) for salt, quota, _ in own_limits]
         if int(time_s) != self._second:
             self._second = int(time_s)
             self._rooms.clear()
