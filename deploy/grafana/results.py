@@ -276,6 +276,13 @@ def query() -> dashboard.Dashboard:
                 runbook="HubbubHitterSurging",
             ),
             graph(
+                "Groups that differ",
+                "Values proved in 5 minutes to differ between two groups. Each pair and value counts once.",
+                units.Short,
+                {f"{{{{query}}}} {AT}": f'hubbub:alerts:increase5m{{{OF}, {Q}, kind="arms"}}'},
+                runbook="HubbubGroupsDiffer",
+            ),
+            graph(
                 "Coverage",
                 "Share of the newest final's intervals that hold the truth of a simulation. The promise is 0.95.",
                 units.PercentUnit,
@@ -292,6 +299,6 @@ def query() -> dashboard.Dashboard:
                 },
             ),
         ],
-        marks={"Surge": changes % "surge", "Fade": changes % "fade"},
+        marks={"Surge": changes % "surge", "Fade": changes % "fade", "Groups differ": changes % "arms"},
         several=False,
     )
