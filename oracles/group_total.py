@@ -75,7 +75,7 @@ def weighted_total(
     low, high = _ends(parts, shares, 1.0 - level, repeats=repeats)
     return WeightedTotal(
         shares=shares,
-        stderr=_stderr(parts, repeats=repeats),
+        stderr=_joined([part * _cautious_stderr(group) for group, part in parts], repeats=repeats),
         low=np.clip(low, 0.0, 1.0),
         high=np.clip(high, 0.0, 1.0),
         n_effective=1.0 / sum(part**2 / group.n_independent for group, part in parts),
@@ -87,11 +87,24 @@ _Parts = Sequence[tuple[Estimate, float]]
 """Groups with their parts of the total."""
 
 
-def _stderr(parts: _Parts, *, repeats: bool) -> Floats:
-    errors = np.array([part * group.stderr for group, part in parts])
+def _joined(errors: Sequence[Floats], *, repeats: bool) -> Floats:
+    """Return the standard error of a sum from those of its parts."""
+    rows = np.array(errors)
     # One noise in two groups is fully correlated, so the errors add up, not their squares.
-    total: Floats = errors.sum(axis=0) if repeats else np.sqrt((errors**2).sum(axis=0))
+    total: Floats = rows.sum(axis=0) if repeats else np.sqrt((rows**2).sum(axis=0))
     return total
+
+
+def _cautious_stderr(group: Estimate) -> Floats:
+    """Return the standard error of a sample of few people, which is never near zero.
+
+    The variance is that of a support count, at one more support in two more reports. If a small group has no person
+    with a rare value, the plain variance is nearly zero at a high epsilon: errors were 3.2 of its standard errors.
+    """
+    n = group.n_independent
+    rate = (group.counts * (n / group.n) + 1.0) / (n + 2.0)
+    errors: Floats = np.sqrt(rate * (1.0 - rate) / n) / group.oracle.gap
+    return errors
 
 
 def _ends(parts: _Parts, shares: Floats, miss: float, *, repeats: bool) -> tuple[Floats, Floats]:
@@ -110,7 +123,9 @@ def _ends(parts: _Parts, shares: Floats, miss: float, *, repeats: bool) -> tuple
     low = shares.copy()
     high = shares.copy()
     if dense_parts:
-        reach = quantile(miss_of_group * len(dense_parts) / 2.0) * _stderr(dense_parts, repeats=repeats)
+        reach = quantile(miss_of_group * len(dense_parts) / 2.0) * _joined(
+            [part * group.stderr for group, part in dense_parts], repeats=repeats
+        )
         low = low - reach
         high = high + reach
     for group, part in sparse_parts:
