@@ -228,5 +228,26 @@ def test_an_audit_tells_the_record_of_an_older_release_from_a_wrong_one():
     older = orjson.loads(value)
     older["quality"]["flags"] = []
     comparison = Comparison(expected={key: value})
-    assert comparison.is_of_older_release(key, orjson.dumps(older))
-    assert not any(comparison.is_of_older_release(key, published) for published in (None, b"x", b"[]", value))
+    assert comparison.older_difference(key, orjson.dumps(older)) == "without the flag impossible"
+    assert not any(comparison.older_difference(key, published) for published in (None, b"x", b"[]", value))
+
+
+def test_an_audit_knows_the_errors_of_weighted_totals_of_an_older_release():
+    query = make_query(TABLE | {"groups": {"platform": ["ios", "web"]}, "weights": {"ios": 0.5, "web": 0.5}})
+    window = query.windows[0]
+    snapshot = tally(query, [0, 0, 0, 0], HONEST, HONEST)
+    total, ios, _ = window_result(query, Span(window, 0, window.size), snapshot).window.records
+    comparison = Comparison(expected=dict([total, ios]), raised_at=1000 * window.size)
+
+    def changed(name, value, text=total[1]):
+        record = orjson.loads(text)
+        record["weighted"][name] = value
+        return orjson.dumps(record)
+
+    older = changed("stderr", [0.001, 0.02, 0.02, 0.02])
+    assert comparison.older_difference(total[0], older) == "with another error of its weighted total"
+    wrong = [changed("low", [0.1] * 4), changed("stderr", [0.1]), changed("stderr", [-0.1] * 4), ios[1]]
+    assert not any(comparison.older_difference(total[0], published) for published in wrong)
+    assert comparison.older_difference(ios[0], older) is None
+    comparison.raised_at -= 1
+    assert comparison.older_difference(total[0], older) is None, "this release has made it"

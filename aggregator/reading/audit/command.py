@@ -12,7 +12,6 @@ from aiokafka import TopicPartition
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.records.maps_record import maps_name
-from aggregator.records.subject import IMPOSSIBLE
 from hubbub.command.options import add_kafka, add_max_frame, moment, parser_of
 from hubbub.command.report import Report, add_format
 from hubbub.definitions import formats
@@ -87,10 +86,11 @@ async def _audit(kafka: Kafka, report: Report, options: argparse.Namespace) -> i
 
     expected = comparison.expected
     faults = sorted(key for key in expected if not comparison.is_right(key, records.get(key)))
-    older = {key for key in faults if comparison.is_of_older_release(key, records.get(key))}
+    differences = {key: comparison.older_difference(key, records.get(key)) for key in faults}
+    older = {key: text for key, text in differences.items() if text is not None}
     faults = [key for key in faults if key not in older]
-    for key in sorted(older)[:MOST_FAULTS]:
-        report.remark(f"{key.decode()}: an older release made it, without the flag {IMPOSSIBLE}")
+    for key, text in sorted(older.items())[:MOST_FAULTS]:
+        report.remark(f"{key.decode()}: an older release made it, {text}")
     match_count = len(expected) - len(faults) - len(older)
     faults += sorted(key for key in comparison.compared if key not in expected)
     for key in faults[:MOST_FAULTS]:

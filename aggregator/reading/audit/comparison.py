@@ -8,11 +8,11 @@ import numpy as np
 from aggregator.merging.place_counts import answer_counts, fewest
 from aggregator.merging.windows import ClosedWindow
 from aggregator.publishing.finals.final import ResultSequence
+from aggregator.reading.audit import older_records
 from aggregator.reading.audit.fold import Fold
 from aggregator.reading.audit.ranges import PublishedFinal, Range, find_ranges, place_of, read_final
 from aggregator.records.keys import RecordPlace
 from aggregator.records.maps_record import MAPS_END, MapsKey, decode_maps, maps_name
-from aggregator.records.subject import IMPOSSIBLE
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
 from oracles.errors import ReportError
@@ -33,6 +33,8 @@ class Comparison:
     """The logarithm of the number of cells, for each expected record of maps."""
     older_maps: int = 0
     """Number of missing maps that an older release wrote to `estimates`, where workers delete them after the rise."""
+    raised_at: int = 0
+    """The time in ms at which the formats version rose."""
 
     def is_right(self, key: bytes, published: bytes | None) -> bool:
         """Whether a published value says the same as the log. The counts of maps are compared, not their bytes.
@@ -50,14 +52,9 @@ class Comparison:
         right_counts, right_answering = decode_maps(expected, self.cells[key])
         return answering == right_answering and np.array_equal(counts, right_counts)
 
-    def is_of_older_release(self, key: bytes, published: bytes | None) -> bool:
-        """Whether a published record would have the flag `impossible` if this release had made it."""
-        final = read_final(key, published)
-        # Alerts and maps have no flags, and anybody may write under the key of a final.
-        if final is None or final.flags is None or IMPOSSIBLE in final.flags:
-            return False
-        expected = read_final(key, self.expected[key])
-        return expected is not None and IMPOSSIBLE in (expected.flags or ())
+    def older_difference(self, key: bytes, published: bytes | None) -> str | None:
+        """Return in words how a record differs that an older release has published. None if it is another fault."""
+        return older_records.difference(key, published, self.expected[key], self.raised_at)
 
 
 def compare(
@@ -67,7 +64,7 @@ def compare(
 
     Incomplete finals are not compared, because the log has lost some of their reports.
     """
-    comparison = Comparison()
+    comparison = Comparison(raised_at=catalog.raised_at)
     finals: dict[bytes, dict[bytes, PublishedFinal]] = {}
     for key, value in records.items():
         final = read_final(key, value)
@@ -81,15 +78,15 @@ def compare(
             _compare_query(
                 comparison, fold, versions, finals.get(digest, {}), records=records, start=start, end=last_end
             )
-    _excuse_older_maps(comparison, records, catalog.raised_at)
+    _excuse_older_maps(comparison, records)
     return comparison
 
 
-def _excuse_older_maps(comparison: Comparison, records: Mapping[bytes, bytes | None], raised_at: int) -> None:
+def _excuse_older_maps(comparison: Comparison, records: Mapping[bytes, bytes | None]) -> None:
     """Leave out missing maps of windows that ended before the formats version rose."""
     missing = [key for key in comparison.expected if key.endswith(MAPS_END) and records.get(key) is None]
     for key in missing:
-        if 1000 * MapsKey.of(key).end <= raised_at:
+        if 1000 * MapsKey.of(key).end <= comparison.raised_at:
             del comparison.expected[key]
             comparison.older_maps += 1
 
