@@ -49,11 +49,12 @@ def test_alerts_are_marked_in_time(name):
     assert annotation["expr"].startswith('ALERTS{alertstate="firing", ')
 
 
-def test_surges_and_fades_are_marked_on_the_dashboard_of_a_query():
-    _, surge, fade = BOARDS["query"]["annotations"]["list"]
-    assert [mark["name"] for mark in (surge, fade)] == ["Surge", "Fade"]
-    assert all(mark["enable"] for mark in (surge, fade))
-    assert fade["expr"] == surge["expr"].replace('kind="surge"', 'kind="fade"')
+def test_surges_fades_and_groups_that_differ_are_marked_on_the_dashboard_of_a_query():
+    _, *marks = BOARDS["query"]["annotations"]["list"]
+    assert [mark["name"] for mark in marks] == ["Surge", "Fade", "Groups differ"]
+    assert all(mark["enable"] for mark in marks)
+    surge, *others = (mark["expr"] for mark in marks)
+    assert others == [surge.replace('kind="surge"', f'kind="{kind}"') for kind in ("fade", "arms")]
 
 
 @pytest.mark.parametrize("panel", PANELS)
