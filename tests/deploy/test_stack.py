@@ -1,8 +1,10 @@
 """The stack of deploy/compose.yaml in its short form, and the parts of its stand-in for an engine."""
 
+import re
 import subprocess
 import sys
 from itertools import chain
+from pathlib import Path
 
 import dns.message
 import dns.rcode
@@ -12,7 +14,7 @@ import yaml
 from tests.brokers import Unavailable, jars, skip
 from tests.deploy.compose import COMPOSE, DEPLOY, ROOT
 from tests.deploy.observers import tool
-from tests.deploy.stack import runbook
+from tests.deploy.stack import causes, runbook
 from tests.deploy.stack.causes import for_gateway
 from tests.deploy.stack.container import Container, Plan, seconds
 from tests.deploy.stack.daemon import Daemon
@@ -198,6 +200,13 @@ def test_each_alert_that_somebody_must_act_on_has_a_drill_or_a_reason_why_not():
     alerts_of_drills = {drill.alert for drill in DRILLS}
     assert alerts <= alerts_of_drills | UNDRILLED.keys()
     assert not alerts_of_drills & UNDRILLED.keys()
+
+
+def test_the_causes_of_drills_wait_for_metrics_that_exist():
+    names = re.findall(r"\bhubbub_[a-z_]+_(?:seconds|total)\b", Path(causes.__file__).read_text())
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    assert names
+    assert [name for name in names if f"`{name}" not in page] == []
 
 
 @pytest.mark.parametrize("drill", [drill for drill in DRILLS if drill.alert], ids=lambda drill: drill.name)

@@ -141,7 +141,7 @@ def kill_workers_of_many_queries(stack: Stack) -> None:
     stack.query_file.write_text(f"revision = 2\n{text}\n{more}")
     stack.must(f"{COMPOSE} restart worker gateway")
     stack.flood = flood(defined(stack), 200)
-    finals = 'count(hubbub_final_end_timestamp_seconds{query=~"many.*", job="hubbub-worker"}) >= 200'
+    finals = 'count(hubbub_newest_final_age_seconds{query=~"many.*", job="hubbub-worker"} > 0) >= 200'
     until(lambda: stack.query(finals), "200 queries have finals", QUARTER)
     kill_workers(stack)
 
