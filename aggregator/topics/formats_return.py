@@ -28,7 +28,7 @@ from hubbub.kafka.clients import started
 from hubbub.kafka.group import member_names
 from hubbub.kafka.log_reader import open_log
 from hubbub.kafka.outbox import Outbox, count_refused
-from hubbub.kafka.settings import LARGEST, QUERIES, SNAPSHOTS, Kafka
+from hubbub.kafka.settings import CLOCKS, LARGEST, QUERIES, SNAPSHOTS, Kafka
 
 LOWER = "hubbub topics --lower-formats"
 TARGET = 2
@@ -49,8 +49,11 @@ async def lower(kafka: Kafka, *, dry: bool) -> list[str]:
         return [f"right {topic}: formats {present}"]
 
     async with started(admin_client(kafka), kafka) as admin:
+        descriptions = await describe(admin, [kafka.topic(SNAPSHOTS), kafka.topic(CLOCKS)])
         reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions)]
-        descriptions = await describe(admin, [kafka.topic(SNAPSHOTS)])
+    # Early builds of formats version 3 had no clocks. A read of a missing topic would wait in vain for the broker.
+    if kafka.topic(CLOCKS) not in descriptions:
+        reasons.append(f"{kafka.topic(CLOCKS)} is missing: run `hubbub topics` to create it, then `{LOWER}` again")
     partitions = descriptions[kafka.topic(SNAPSHOTS)].partitions
     states = await _states(kafka, partitions, _numbers(definitions))
     writes = {partition: [*_changes(own_states)] for partition, own_states in states.items()}

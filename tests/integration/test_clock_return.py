@@ -11,7 +11,7 @@ from aggregator.topics import formats_return
 from hubbub.definitions import formats, formats_record
 from hubbub.definitions.formats import Formats, release
 from hubbub.kafka.outbox import Outbox
-from tests.integration.admin import recreate
+from tests.integration.admin import delete, recreate
 from tests.integration.queries import PATIENT
 from tests.integration.workers import Place, until
 
@@ -133,3 +133,20 @@ def test_the_rise_names_the_end_of_each_partition_of_snapshots(place):
     assert (record.partitions, record.clocks.numbers.tolist()) == (2, [])
     assert dict(zip(record.offsets.numbers.tolist(), record.offsets.values.tolist(), strict=True)) == {0: 1, 1: 6}
     assert any(record.topic_ids.snapshots)
+
+
+def test_a_return_without_clocks_names_the_command_that_makes_them(place, capsys):
+    """Early builds of formats version 3 made a prefix without this topic, and their progress has ends by query."""
+    clocks = place.kafka.topic("clocks")
+    delete(place.kafka, {clocks})
+    for more in ([], ["--dry-run"]):
+        assert run(place, "--lower-formats", *more) == 4
+        text = capsys.readouterr().err
+        assert (
+            f"{clocks} is missing: run `hubbub topics` to create it, then `hubbub topics --lower-formats` again" in text
+        )
+        assert "Nothing was changed" in text
+    assert asyncio.run(formats_record.look_up(place.kafka)) == Formats(3, release())
+    assert run(place) == 0
+    assert run(place, "--lower-formats") == 0
+    assert asyncio.run(formats_record.look_up(place.kafka)) == Formats(2, release())
