@@ -9,6 +9,7 @@ from faust.auth import OAuthCredentials
 from faust.tables.manager import TableManager
 
 from aggregator.counting import faust_patches
+from aggregator.counting.faust_assignor import Assignor
 from hubbub.definitions.formats import release
 from hubbub.kafka.group import CLIENT
 from hubbub.kafka.oauth import token_provider
@@ -90,6 +91,7 @@ def build_app(
         processing_guarantee="at_least_once",
         ConsumerScheduler=faust_patches.RunScheduler,
         TableManager=Tables,
+        PartitionAssignor=Assignor,
         broker_session_timeout=session,
         broker_heartbeat_interval=min(HEARTBEAT, session / 5),
         broker_rebalance_timeout=5.0,
