@@ -1,18 +1,23 @@
-"""Measure what the work around the reports costs as queries grow.
+"""Measure what the work around the reports costs as queries and partitions grow.
 
-python -m benchmarks.scale [limit scrape waiting ...] [--queries 200 3000]
+python -m benchmarks.scale [limit scrape waiting pane ...] [--queries 200 3000]
+python -m benchmarks.scale --live 64x1000     needs Java and Maven; five minutes
 
 limit    CPU of a record on a board that is full and drops an old window for each new one
 scrape   series of a worker, and the CPU of the longest turn of its event loop during a scrape
 waiting  memory of 20 panes of 100,000 values that wait for the last of 64 partitions, beside their sums
+pane     records, bytes and CPU of a pane without reports, for fleets of four sizes
+frame    CPU of a frame of 100 reports among many queries, of equal and of varied size
+moves    partitions that move in a rebalance
+start    CPU of a final that a board takes at its start
 
-No broker is needed.
+Only `--live` needs a broker: a worker runs without reports, and then with 200 frames a second.
 """
 
 import asyncio
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from aiohttp import ClientSession, web
@@ -21,7 +26,9 @@ from aggregator.board.store.store import Store
 from aggregator.merging.pane_parts import PaneParts
 from aggregator.process.metrics import Metrics
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
+from benchmarks import scale_panes
 from benchmarks.harness import arguments, selection, show, table_of
+from benchmarks.scale_live import live
 from hubbub.http.scrape import scrape_handler
 from hubbub.http.server import serving
 from oracles.query import Query, parse
@@ -33,6 +40,8 @@ WORKERS = 100
 PANES = 20
 PARTITIONS = 64
 CELLS = 100_000
+FRAME_QUERIES = [1, 13, 100, 900, 1_100, 3_000]
+"""Numbers of queries for the cost of a frame. It has no cliff between 900 and 1,100."""
 MEASURED = 4
 """Windows of each query whose records are measured, on a full board."""
 
@@ -141,11 +150,42 @@ def waiting(_: list[int]) -> None:
     show(table_of(("memory of waiting panes, MB", "their sums, MB", "ratio"), rows))
 
 
-CASES = {"limit": limit, "scrape": scrape, "waiting": waiting}
+def start(counts: list[int]) -> None:
+    rows = []
+    for count in counts:
+        queries = definitions_of(count)
+        batches = list(finals_of(queries, FILLING))
+        board = empty_board(queries, START + (FILLING + 1) * PANE, 1 << 40)
+        begin = time.process_time()
+        for value in (value for records in batches for value in records):
+            board.take_record(value)
+        rows.append((f"{count:,}", f"{1000 * (time.process_time() - begin) / (FILLING * count):.3f}"))
+    show(table_of(("queries", "CPU of a final of 64 values at the start, ms"), rows))
+
+
+CASES: dict[str, Callable[[list[int]], None]] = {
+    "limit": limit,
+    "scrape": scrape,
+    "waiting": waiting,
+    "pane": lambda _: scale_panes.pane(),
+    "frame": lambda _: scale_panes.frame(FRAME_QUERIES),
+    "moves": lambda _: scale_panes.moves(),
+    "start": start,
+}
 
 
 def main() -> None:
-    options = arguments(__doc__, CASES, queries=[200, 3000])
+    options = arguments(
+        __doc__,
+        CASES,
+        queries=[200, 3000],
+        live=("", "partitions x queries of a live worker, such as 64x1000"),
+        seconds=(90.0, "length of each of the two live measurements"),
+    )
+    if options.live:
+        partitions, queries = map(int, options.live.split("x"))
+        live(partitions, queries, options.seconds)
+        return
     for case in selection(CASES, options.cases).values():
         case(options.queries)
 
