@@ -80,7 +80,7 @@ def watermarks(place):
 
 
 def run(place, *more):
-    return topics.main(["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix, "--partitions", "2", *more])
+    return topics.main(["--kafka", place.kafka.servers, "--prefix", place.kafka.prefix, *more])
 
 
 @pytest.mark.waits
