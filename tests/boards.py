@@ -207,9 +207,9 @@ def withheld(message, reason="small"):
     return topic, key, orjson.dumps(record)
 
 
-def status_message(query, closed_through, newest_report):
+def status_message(query, closed_through, newest_report, **more):
     """Return the message of a query's status. Times are ends of panes."""
-    times = {"closed_through": closed_through, "newest_report": newest_report}
+    times = {"closed_through": closed_through, "newest_report": newest_report, **more}
     body = {"query": query.name, "digest": query.digest.hex(), **times}
     return "status", f"{query.name}|{query.digest.hex()}".encode(), orjson.dumps(body)
 
