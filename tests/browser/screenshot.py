@@ -57,7 +57,7 @@ def others(start):
 
 def take_overview(browser, board, folder):
     """Take the picture of the first page, when its rows are current."""
-    page = browser.new_context(viewport={"width": 1200, "height": 560}).new_page()
+    page = browser.new_context(viewport={"width": 1200, "height": 640}).new_page()
     page.goto(board.url)
     expect(page.locator("#all-rows tr")).to_have_count(len(QUERIES))
     page.screenshot(path=folder / "page-overview.png", animations="disabled")

@@ -388,6 +388,16 @@ def test_lines_say_once_that_a_query_is_quiet_or_late(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines() == [f"visits: no reports since {clock(START + 40)}"]
 
 
+def test_lines_say_once_that_no_query_has_the_name(capsys):
+    overview, lines = Overview("visit"), Lines()
+    define(overview, VISITS)
+    lines.show(overview, *take(overview, News([one_record(VISITS, MANY, end=40)], [])))
+    assert capsys.readouterr().out == ""
+    for _ in range(4):
+        lines.show(overview, [], [])
+    assert capsys.readouterr().out == "waiting for records of visit; there are records of visits\n"
+
+
 NAMES = [f"organisation.product.release-{number:02}" for number in range(11)]
 
 

@@ -226,7 +226,8 @@ def sentences(subject: Audience) -> Iterator[str]:
     if subject.encoder is not None and query.answers == "life":
         choices = {way.name: way.distance for way in ways(query, subject.encoder)}
         ratio = choices["life"] / choices["once"]
-        text += f" Answers for life need {ratio:.1f} times the people of once here."
+        need_of_life = "as many people as" if f"{ratio:.1f}" == "1.0" else f"{ratio:.1f} times the people of"
+        text += f" Answers for life need {need_of_life} once here."
     yield text
 
 

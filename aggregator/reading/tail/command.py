@@ -190,6 +190,8 @@ class Lines:
         """The state of each query that is late, quiet or without a final, for which a line was written."""
         self._last_looks: dict[str, str] = {}
         """The state of each query at the last look."""
+        self._empty_looks = 0
+        """Looks that found no query of the name to show, but records of others."""
         self._from_the_start: set[tuple[str, str | None, str]] = set()
         """The baselines that were shown. Windows of other kinds repeat them later."""
         self._surge = SURGE if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else "{}"
@@ -200,6 +202,11 @@ class Lines:
 
         # The state of a query only matters while nothing new comes.
         names = [] if summaries else overview.names
+        self._empty_looks += not summaries and not names and bool(overview.others)
+        # The definitions may come after the records of others. A name that no query has stays without any.
+        if self._empty_looks == 2:
+            sys.stdout.write(f"{overview.waiting_text}\n")
+            self._empty_looks += 1
         for name in names:
             pulse = overview.pulse(name, time.time())
             if pulse is not None:

@@ -194,6 +194,13 @@ class Overview:
         active = (name for name in self._definitions.definitions.active if self.query in (None, name))
         return sorted({*active, *(query for query, _ in self.tracks)})
 
+    @property
+    def waiting_text(self) -> str:
+        """The text to show before the first record."""
+        subject = "records" if self.query is None else f"records of {self.query}"
+        hint = f"; there are records of {', '.join(sorted(self.others))}" if self.others else ""
+        return f"waiting for {subject}{hint}"
+
     def tracks_of(self, name: str) -> list[Track]:
         """Return the tracks of the attributes of a query."""
         return [self.tracks[place] for place in sorted(self.tracks) if place[0] == name]

@@ -82,7 +82,7 @@ def page(
     """Yield the parts of the page that is shown. If there is only one query, its page is the first one."""
     names = overview.names
     if not names:
-        yield Text(waiting_text(overview), style="dim")
+        yield Text(overview.waiting_text, style="dim")
         return
 
     name = pages.name if pages.name in names else None
@@ -94,13 +94,6 @@ def page(
         yield from _one_query(overview, name, top, width, height, clock_time)
         if len(names) > 1:
             yield Text("keys: 0: all queries, q: end", style="dim")
-
-
-def waiting_text(overview: Overview) -> str:
-    """Return the text to show before the first record."""
-    subject = "records" if overview.query is None else f"records of {overview.query}"
-    hint = f"; there are records of {', '.join(sorted(overview.others))}" if overview.others else ""
-    return f"waiting for {subject}{hint}"
 
 
 def _rows(height: int) -> int:
