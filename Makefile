@@ -59,7 +59,7 @@ format: .venv/.lint ## let the formatter and the safe fixes work
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test: $(addprefix test-,$(SUITES)) test-worlds ## run the tests, and say how long each suite took
+test: $(addprefix test-,$(SUITES)) ## run the tests, and say how long each suite took
 
 $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	@echo "tests/$*"
@@ -70,7 +70,7 @@ $(addprefix test-,$(SUITES)): test-%: .venv/.test
 
 # The first worlds of all, so that a fault shows the same seed to everybody.
 WORLD_FAULTS := 3000
-test-worlds: .venv/.test
+test-worlds: .venv/.test ## run the first 3,000 faults of worlds, as CI does beside `make test`
 	@echo "tests/worlds"
 	@$(BIN)/python -m tests.worlds --faults $(WORLD_FAULTS)
 
