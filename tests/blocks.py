@@ -18,6 +18,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.slowness import patience
+
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _FENCE = re.compile(
@@ -32,6 +34,7 @@ _ENDED_BY_SIGNAL = ("python3 -u -m http.server",)
 _FILES = {"edition": "hubbub.toml", "revision": "hubbub.toml", "queries": "hubbub.toml", "tokens": "tokens.toml"}
 """The files of TOML blocks, by the first key of a block. All other blocks are scenarios."""
 PATIENCE = 90.0
+"""Seconds after which a command counts as hung, on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class Session:
                 assert _stop(process) == 0
             else:
                 try:
-                    output, _ = process.communicate(timeout=PATIENCE)
+                    output, _ = process.communicate(timeout=patience(PATIENCE))
                 finally:
                     process.kill()
                 assert process.returncode == 0, f"{block}: {command.text}: {output}"
@@ -200,7 +203,7 @@ def _foreground(text: str) -> str:
 
 def _first_line(process: "subprocess.Popen[str]") -> str:
     """Return the first line of output, or an empty text if none comes in time."""
-    timer = threading.Timer(PATIENCE, process.kill)
+    timer = threading.Timer(patience(PATIENCE), process.kill)
     timer.start()
     try:
         assert process.stdout is not None
@@ -212,7 +215,7 @@ def _first_line(process: "subprocess.Popen[str]") -> str:
 def _stop(process: "subprocess.Popen[str]") -> int:
     process.send_signal(signal.SIGTERM)
     try:
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=patience(PATIENCE))
     finally:
         process.kill()
     return process.returncode

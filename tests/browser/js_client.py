@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.brokers import Unavailable, skip
+from tests.slowness import patience
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "clients" / "js"
@@ -34,7 +35,14 @@ def run(name, *arguments, folder=FOLDER, text=None):
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}{os.pathsep}{Path(sys.executable).parent}"}
     command = [program(name), *map(str, arguments)]
     process = subprocess.run(
-        command, cwd=folder, env=environment, input=text, capture_output=True, text=True, timeout=SECONDS, check=False
+        command,
+        cwd=folder,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=patience(SECONDS),
+        check=False,
     )
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)}: {process.stderr or process.stdout}")

@@ -52,7 +52,7 @@ def answers(folder, *names):
         subprocess.Popen([*command, *name], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for name in names
     ]
-    outputs = [process.communicate(timeout=120) for process in processes]
+    outputs = [process.communicate(timeout=patience(120)) for process in processes]
     assert [process.returncode for process in processes] == [0] * len(names), outputs
     return [json.loads(output) for output, _ in outputs]
 

@@ -18,6 +18,7 @@ from tests.browser.chrome import DESK, PHONE
 from tests.browser.js_client import ROOT, program
 from tests.browser.js_client import built as client_is_built
 from tests.integration.demos import running
+from tests.slowness import patience
 
 NARROW = {"width": 360, "height": 740}
 QUIET = "import sys; from aggregator.demo import command; command.DEVICE_RATE = 1; sys.exit(command.main(sys.argv[1:]))"
@@ -59,7 +60,7 @@ def in_node(**about):
     script = SCRIPT.format(folder=json.dumps(f"{PAGE.as_uri()}/"))
     command = [program("node"), "--input-type=module", "--no-warnings", "--eval", script]
     text = json.dumps({**empty, **about})
-    process = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, input=text, capture_output=True, text=True, timeout=patience(60), check=False)
     assert process.returncode == 0, process.stderr
     return json.loads(process.stdout)
 

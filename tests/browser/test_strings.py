@@ -14,6 +14,7 @@ from oracles.query import load_file
 from tests.boards import Board, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.browser.chrome import DESK, PHONE, TABLET
+from tests.slowness import patience
 from tests.string_crowds import HOSTILE_NAMES, HOUR, NEW, SHARES, STRINGS, StringCrowd, empty_message, hostile_message
 
 HOURS = 3
@@ -161,7 +162,7 @@ def test_the_names_become_a_query_file(kafka, tmp_path, query, code):
     path = tmp_path / "names.toml"
     command = [sys.executable, "-m", "hubbub", "init", "--query", query, "--yes", "--queries", str(path)]
     address = ["--kafka", kafka.servers, "--prefix", kafka.prefix]
-    result = subprocess.run([*command, *address], capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run([*command, *address], capture_output=True, text=True, check=False, timeout=patience(60))
     assert result.returncode == code, result.stderr
     assert path.exists() == (code == 0)
     if code == 0:

@@ -6,6 +6,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.deploy.observers import Alertmanager, output, until, webhook
+from tests.slowness import patience
 
 PLACE = {"namespace": "production", "release": "crowd"}
 QUERIES = [f"query-{number:03}" for number in range(200)]
@@ -26,7 +27,7 @@ def test_two_hundred_late_queries_are_one_page():
             json.dumps([late(query) for query in QUERIES]).encode(),
             {"Content-Type": "application/json"},
         )
-        urlopen(request, timeout=10).close()  # noqa: S310 - on this machine
+        urlopen(request, timeout=patience(10)).close()  # noqa: S310 - on this machine
 
         def grouped():
             """Return the groups once they hold all alerts, which come in one by one."""
