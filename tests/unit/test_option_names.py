@@ -20,6 +20,7 @@ MEANINGS = {
     "NAME": "part of the name of metrics|name of the query",
     "QUERY": "name of the query",
     "--all-groups": "the total and each group",
+    "--alone": "accept a store without conditional writes",
     "--change": "answer to the question: once, life or hr",
     "--people": "answer to the question: people and time",
     "--sensitivity": "answer to the question: little, normal or very",
@@ -180,10 +181,10 @@ def test_a_meaning_has_one_name():
 @pytest.mark.parametrize("name", sorted({name for _, name, _, _ in OPTIONS}))
 def test_a_name_has_one_placeholder(name):
     # A plan takes several rates at a time and a number of values, `init` takes groups without shares, and a sink
-    # writes to a folder.
+    # writes to a place.
     placeholders = {place for _, other, place, _ in OPTIONS if other == name} - {"N[,N...]", "G:V,V,..."}
     if name == "--to":
-        placeholders.remove("PATH")
+        placeholders.remove("PLACE")
     elif name == "--values":
         placeholders.remove("V")
     assert len(placeholders) == 1
