@@ -260,3 +260,17 @@ def test_close_annotations_share_a_label_and_all_but_alerts_are_numbered(watch, 
     numbers, labels = page.evaluate(LABELS)
     assert numbers == [[10, None], [12, 1], [20, 2], [30, 3], [31, None], [50, 4], [70, 5], [80, 6]]
     assert labels == [[10, "1\N{EN DASH}2 !"], [30, "3 !"], [50, "4"], [70, "5\N{EN DASH}6"]]
+
+
+RATES = """
+async () => {
+  const { Rates } = await import("/static/charts.js");
+  const chart = new Rates(document.createElement("div"));
+  return [0, 0.5, 1, 1.5, 2, 50, 8000].map(chart.label);
+}
+"""
+
+
+def test_the_marks_of_a_small_rate_differ(watch, board):
+    page = open_page(watch, board, "q=many").page
+    assert page.evaluate(RATES) == ["0", "0.5", "1", "1.5", "2", "50", "8,000"]

@@ -144,7 +144,8 @@ export class Rates extends Chart {
     return { bands: [], lines, measure: "number" };
   }
 
-  label = (number) => brief(number);
+  // Few reports have marks between whole numbers, which would round to the same ones.
+  label = (number) => (number < 10 ? axisNumber(number) : brief(number));
 
   options(colour) {
     return {
