@@ -68,7 +68,9 @@ def test_a_client_loads_no_daemon_and_no_optional_package():
         "faust",
         "aggregator",
     } == set()
-    assert not any(name.startswith("hubbub.") for name in modules)
+    # The files of a client sync their folder by it, and it imports the standard library alone.
+    light = {"hubbub.disk"}
+    assert {name for name in modules if name.startswith("hubbub.")} <= light
 
 
 def test_oracles_and_clients_load_no_kernel_that_needs_scipy():
