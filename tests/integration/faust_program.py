@@ -1,6 +1,8 @@
 """A Faust app that counts with hubbub.faust, and writes what it has counted to a file again and again.
 
-python faust_program.py SERVER PARTITIONS QUERIES OUTPUT FOLDER START ...
+python faust_program.py SERVER NAME PARTITIONS QUERIES OUTPUT FOLDER START ...
+
+NAME is the name of the app and of the topic of its frames.
 """
 
 import json
@@ -14,9 +16,9 @@ from faust.worker import Worker
 from hubbub.faust import tallies
 from oracles.query import load
 
-SERVER, PARTITIONS, QUERIES, OUTPUT, FOLDER, *STARTS = sys.argv[1:]
+SERVER, NAME, PARTITIONS, QUERIES, OUTPUT, FOLDER, *STARTS = sys.argv[1:]
 app = faust.App(
-    "own",
+    NAME,
     broker=f"kafka://{SERVER}",
     store="memory://",
     datadir=FOLDER,
@@ -27,7 +29,7 @@ app = faust.App(
     broker_heartbeat_interval=1.0,
 )
 estimated = set()
-counts = tallies(app, load(QUERIES)["q"], "frames", window=10, on_estimate=lambda start, _: estimated.add(start))
+counts = tallies(app, load(QUERIES)["q"], NAME, window=10, on_estimate=lambda start, _: estimated.add(start))
 
 
 @app.timer(0.2)

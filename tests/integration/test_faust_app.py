@@ -1,7 +1,11 @@
-"""hubbub.faust in a Faust app of one's own: kills, stops and a rebalance count no frame twice."""
+"""hubbub.faust in a Faust app of one's own: kills, stops and a rebalance count no frame twice.
+
+The broker is Apache Kafka. The embedded one states ends that are too low, at which a recovery of Faust gives up.
+"""
 
 import asyncio
 import json
+import secrets
 import signal
 import subprocess
 import sys
@@ -38,9 +42,10 @@ pane = "2s"
 class App:
     """One process of the app, and what it has written."""
 
-    def __init__(self, server, folder, number=0):
+    def __init__(self, server, name, folder, number=0):
         self.output = folder / f"output{number}"
-        command = [sys.executable, PROGRAM, server, "2", folder / "queries.toml", self.output, folder / f"data{number}"]
+        files = folder / "queries.toml", self.output, folder / f"data{number}"
+        command = [sys.executable, PROGRAM, server, name, "2", *files]
         self.process = subprocess.Popen([*command, *map(str, STARTS)], cwd=ROOT)
 
     def read(self):
@@ -68,8 +73,8 @@ def total(state):
 class Sender:
     """Frames of one or two reports on two partitions, and their sums by window."""
 
-    def __init__(self, query, server):
-        self.query, self.server = query, server
+    def __init__(self, query, server, topic):
+        self.query, self.server, self.topic = query, server, topic
         self.rng = np.random.default_rng(1)
         self.state = {start: query.only_oracle.zeros() for start in STARTS}
         self.n = dict.fromkeys(STARTS, 0)
@@ -78,7 +83,7 @@ class Sender:
         asyncio.run(self._send(count, others))
 
     async def _send(self, count, others):
-        producer = AIOKafkaProducer(bootstrap_servers=self.server, enable_idempotence=False)
+        producer = AIOKafkaProducer(bootstrap_servers=self.server, enable_idempotence=True)
         await producer.start()
         for number in range(count):
             pane = STARTS[0] + 2 * int(self.rng.integers(0, 15))
@@ -87,9 +92,9 @@ class Sender:
             self.query.only_oracle.add(self.state[start], reports)
             self.n[start] += len(reports)
             write = encode_json if number % 7 == 0 else encode
-            await producer.send("frames", write(self.query.digest, pane, reports), partition=number % 2)
+            await producer.send(self.topic, write(self.query.digest, pane, reports), partition=number % 2)
         for value in others:
-            await producer.send("frames", value, partition=0)
+            await producer.send(self.topic, value, partition=0)
         await producer.stop()
 
     @property
@@ -111,12 +116,18 @@ class Sender:
 
 
 @pytest.fixture
-def start(tansu, tmp_path):
+def name():
+    """Return the name of the app and its topic. Tests of one process share a broker, and may not share frames."""
+    return f"frames-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def start(kafka, name, tmp_path):
     """Return a function that starts an app. What still runs at the end of a test is killed."""
     apps = []
 
     def begin(number=0):
-        apps.append(App(tansu.bootstrap, tmp_path, number))
+        apps.append(App(kafka.bootstrap, name, tmp_path, number))
         return apps[-1]
 
     yield begin
@@ -126,17 +137,17 @@ def start(tansu, tmp_path):
 
 
 @pytest.fixture
-def sender(tansu, tmp_path):
+def sender(kafka, name, tmp_path):
     (tmp_path / "queries.toml").write_text(QUERIES)
 
     async def create():
-        admin = AIOKafkaAdminClient(bootstrap_servers=tansu.bootstrap)
+        admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
         await admin.start()
-        await admin.create_topics([NewTopic("frames", 2, 1)])
+        await admin.create_topics([NewTopic(name, 2, 1)])
         await admin.close()
 
     asyncio.run(create())
-    return Sender(load(tmp_path / "queries.toml")["q"], tansu.bootstrap)
+    return Sender(load(tmp_path / "queries.toml")["q"], kafka.bootstrap, name)
 
 
 def test_an_app_counts_and_goes_on_after_a_kill(sender, start):
