@@ -1,10 +1,13 @@
-"""The names that searches have found: when each was seen first and last.
+"""The names that a query keeps: when each was seen first and last.
 
-They follow from the finals alone. A history keeps its newest searches one by one, because a final that is repeated
-after a restart sees the names before it and no later ones.
+A list has a false name in 5% of searches, so a query with many searches would keep many. A name is kept after two
+searches over different reports have proved it, or one that is as sure. In windows since the start, whose reports add
+up, a proof must hold at every look.
+Names and proofs follow from the finals alone. A history keeps its newest searches one by one, because a final that is
+repeated after a restart sees the names before it and no later ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,14 +15,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from aggregator.merging.windows import order
-from aggregator.records.findings import Sighting
+from aggregator.records.findings import Proof, Sighting
 from aggregator.records.span import Span
 from hubbub.definitions.versions import MOST_SECONDS
 from oracles.errors import ReportError
 from oracles.query.settings import Window
 
 MOST_NAMES = 4_096
-"""Most names of a query. The one that was not seen for the longest time leaves first."""
+"""Most names of a query, and most that wait for a second proof. The one with the oldest sighting leaves first."""
 VERSION = 1
 _LONGEST = 1_024
 """Most characters of a name."""
@@ -32,15 +35,24 @@ class NameSearch(NamedTuple):
     start: int
     end: int
     names: tuple[str, ...]
-    """The names that it lists."""
+    """The names that it lists, and that are kept."""
     news: tuple[str, ...]
     """The names with an alert."""
     departures: tuple[str, ...]
     """The names that leave after it."""
+    proofs: tuple[str, ...] = ()
+    """The names that it lists, and that wait for a second proof."""
 
     @property
     def span(self) -> Span:
         return Span(self.window, self.start, self.end)
+
+
+class Memory(NamedTuple):
+    """The names that are kept, and those that one search has proved."""
+
+    names: dict[str, Sighting]
+    proofs: dict[str, Proof]
 
 
 @dataclass(frozen=True)
@@ -53,17 +65,28 @@ class NameHistory:
     """The newest searches, in their order."""
     has_base: bool = False
     """Whether any search came before the newest ones."""
+    base_proofs: Mapping[str, Proof] = field(default_factory=dict)
+    """The names that one search had proved before the searches."""
 
-    def before(self, span: Span) -> dict[str, Sighting]:
-        """Return the names that are known before the final of a window."""
+    def before(self, span: Span) -> Memory:
+        """Return the names and proofs before the final of a window."""
         if not self.searches or order(self.searches[-1].span) < order(span):
-            return dict(self._newest)
-        return _after(self.base, (search for search in self.searches if order(search.span) < order(span)))
+            return self._newest
+        return self._after(search for search in self.searches if order(search.span) < order(span))
 
     @cached_property
-    def _newest(self) -> dict[str, Sighting]:
-        """The names after all searches."""
-        return _after(self.base, self.searches)
+    def _newest(self) -> Memory:
+        """The names and proofs after all searches."""
+        return self._after(self.searches)
+
+    def _after(self, searches: Iterable[NameSearch]) -> Memory:
+        """Return the names and proofs after the first ones of the searches."""
+        memory = Memory(dict(self.base), dict(self.base_proofs))
+        is_first = not self.has_base
+        for search in searches:
+            _add(memory, search, is_first=is_first)
+            is_first = False
+        return memory
 
     def is_first(self, span: Span) -> bool:
         """Whether no search came before the final of a window."""
@@ -83,15 +106,23 @@ class NameHistory:
         past_searches = [search for search in self.searches if search.end < end]
         if not past_searches:
             return self
-        return NameHistory(_after(self.base, past_searches), self.searches[len(past_searches) :], has_base=True)
+        names, proofs = self._after(past_searches)
+        return NameHistory(names, self.searches[len(past_searches) :], has_base=True, base_proofs=proofs)
 
     def encode(self) -> bytes:
         searches = [
-            [*_fields(window), start, end, names, news, departures]
-            for window, start, end, names, news, departures in self.searches
+            [*_fields(search.window), search.start, search.end, search.names, search.news, search.departures]
+            for search in self.searches
         ]
         base = [[name, *sighting] for name, sighting in sorted(self.base.items())]
-        return orjson.dumps({"version": VERSION, "begun": self.has_base, "names": base, "searches": searches})
+        content: dict[str, Any] = {"version": VERSION, "begun": self.has_base, "names": base, "searches": searches}
+
+        # Members of their own: older releases read all others, and keep no name that waits for a second proof.
+        base_proofs = [[name, *proof] for name, proof in sorted(self.base_proofs.items())]
+        proofs = [search.proofs for search in self.searches]
+        if base_proofs or any(proofs):
+            content |= {"base_proofs": base_proofs, "proofs": proofs}
+        return orjson.dumps(content)
 
 
 def _place(search: NameSearch) -> tuple[int, bool, int, int]:
@@ -102,17 +133,28 @@ def _fields(window: Window) -> tuple[str, int, int]:
     return window.kind, window.size, window.step
 
 
-def _after(base: Mapping[str, Sighting], searches: Sequence[NameSearch] | Iterator[NameSearch]) -> dict[str, Sighting]:
-    """Return the names after some searches."""
-    names = dict(base)
-    for search in searches:
-        for name in search.names:
-            sighting = names.get(name)
-            is_announced = name in search.news or (sighting is not None and sighting.is_announced)
-            names[name] = Sighting(search.end if sighting is None else sighting.first, search.end, is_announced)
-        for name in search.departures:
-            names.pop(name, None)
-    return names
+def _add(memory: Memory, search: NameSearch, *, is_first: bool) -> None:
+    """Add the names and proofs of a search."""
+    names, proofs = memory
+    for name in search.names:
+        sighting = names.get(name)
+        proof = proofs.pop(name, None)
+        first = proof.end if proof else search.end
+        is_announced = name in search.news or (sighting is not None and sighting.is_announced)
+        names[name] = Sighting(sighting.first if sighting else first, search.end, is_announced)
+    for name in search.departures:
+        names.pop(name, None)
+
+    # A search since the start confirms no proof, because it has all reports of the proof too.
+    if search.window.kind == "all":
+        return
+    for name in [name for name, proof in proofs.items() if proof.last_start < search.start]:
+        del proofs[name]
+    for name in search.proofs:
+        proofs.setdefault(name, Proof(search.start, search.end, is_first))
+    oldest = sorted(proofs, key=lambda name: (proofs[name].end, name))
+    for name in oldest[: max(0, len(proofs) - MOST_NAMES)]:
+        del proofs[name]
 
 
 def surplus(sightings: Mapping[str, Sighting], names: Sequence[str], dictionary: Sequence[str]) -> tuple[str, ...]:
@@ -140,18 +182,24 @@ def decode(data: bytes) -> NameHistory:
             _name(name): Sighting(_time(first), _time(last), is_announced is True)
             for name, first, last, is_announced in head["names"]
         }
-        searches = tuple(_search(row) for row in head["searches"])
+        rows = head["searches"]
+        proofs = head.get("proofs", [()] * len(rows))
+        searches = tuple(_search(row, texts) for row, texts in zip(rows, proofs, strict=True))
         has_base = head["begun"] is True
-    except (ValueError, TypeError, KeyError) as error:
+        base_proofs = {
+            _name(name): Proof(_time(start), _time(end), is_first is True)
+            for name, start, end, is_first in head.get("base_proofs", ())
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ReportError(f"the names are unreadable: {error!r}") from error
 
     # `settled` and `before` rely on the order.
     if list(searches) != sorted(searches, key=_place):
         raise ReportError("the searches are not in their order")
-    return NameHistory(base, searches, has_base)
+    return NameHistory(base, searches, has_base, base_proofs)
 
 
-def _search(row: Any) -> NameSearch:
+def _search(row: Any, proofs: Any) -> NameSearch:
     kind, size, step, start, end, *lists = row
     if kind not in ("tumbling", "hopping", "all"):
         raise ValueError("the kind of a window is expected")
@@ -164,6 +212,7 @@ def _search(row: Any) -> NameSearch:
         names=names,
         news=news,
         departures=departures,
+        proofs=tuple(map(_name, proofs)),
     )
 
 

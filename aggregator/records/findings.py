@@ -20,6 +20,9 @@ from oracles.numbers import Numbers
 from oracles.query import Query
 from oracles.types import Floats
 
+PROOF_LENGTHS = 24
+"""A second search must confirm the proof of a name within so many lengths of the first one's window."""
+
 
 @dataclass(frozen=True, eq=False)
 class MethodResult:
@@ -78,6 +81,27 @@ class WithheldFindings:
     flags: tuple[str, ...]
 
 
+class Proof(NamedTuple):
+    """The proof of a name by one search. A second one over other reports must follow before the name is kept."""
+
+    start: int
+    end: int
+    is_first: bool
+    """Whether it was the first search of all."""
+
+    def is_confirmed(self, start: int) -> bool:
+        """Whether a search of a window with this start confirms the proof: it has other reports, and is in time."""
+        return self.end <= start <= self.last_start
+
+    @property
+    def last_start(self) -> int:
+        """The last start of a window that confirms the proof.
+
+        Without an end the pairs of searches, and with them false names, would grow with the square of time.
+        """
+        return self.end + PROOF_LENGTHS * (self.end - self.start)
+
+
 class Sighting(NamedTuple):
     """When a name was found."""
 
@@ -102,6 +126,10 @@ class NameResult:
     """Names that no map tells apart from others."""
     before: Mapping[str, Sighting]
     """The names that were known before."""
+    proofs: Mapping[str, Proof]
+    """The names that one search has proved before."""
+    start: int
+    """The start of the window."""
     end: int
     """The end of the window."""
     smallest: float | None

@@ -86,17 +86,19 @@ def _confirmed(maps: Maps, cells: Mapping[str, Sequence[int]], dictionary: set[s
             ambiguous.append(text)
             continue
         # Bonferroni over all candidates, whatever the search did: the clients of the maps took no part in it.
-        error = maps.p_value(text_cells, clean) * len(cells)
-        if error <= family_error:
-            proofs.append((text, text_cells, clean, error))
+        p_value = maps.p_value(text_cells, clean)
+        if p_value * len(cells) <= family_error:
+            proofs.append((text, text_cells, clean, p_value))
             named_cells.add(text_cells)
 
     # Selected names were lucky, so their intervals are wider (false coverage rate of 5%). Names known before are not.
     selected_level = 1.0 - 0.05 * len(proofs) / len(cells)
     names = []
-    for text, text_cells, clean, error in proofs:
+    for text, text_cells, clean, p_value in proofs:
         level = LEVEL if text in dictionary else selected_level
-        names.append(replace(maps.estimate(text, text_cells, clean, level), error=error))
+        name = maps.estimate(text, text_cells, clean, level)
+        watched_error = maps.watched_p_value(p_value, clean) * len(cells)
+        names.append(replace(name, error=p_value * len(cells), watched_error=watched_error, candidates=len(cells)))
     return Search(tuple(names), tuple(ambiguous), maps)
 
 

@@ -14,6 +14,7 @@ from oracles.discover.cell_hash import MAPS, Strings
 from oracles.discover.slots import Slots
 from oracles.estimate import Estimate
 from oracles.estimate.intervals import LEVEL
+from oracles.estimate.looks import PRIOR_REPORTS, LookLaw
 from oracles.estimate.pure import Pure
 from oracles.types import Ints
 
@@ -33,6 +34,10 @@ class Name:
     """Number of independent reports that tell of the string."""
     error: float = float("nan")
     """Probability of such a proof for any candidate if it is false. NaN without a test."""
+    watched_error: float = float("nan")
+    """The same for all searches of a window since the start together. NaN without a test."""
+    candidates: int = 0
+    """Number of candidates of the test."""
 
     @property
     def is_ambiguous(self) -> bool:
@@ -118,6 +123,18 @@ class Maps:
         count, n = self._counted(text_cells, maps)
         independent_count = count * self.n_independent // self.n
         return float(binomial_tail(np.array([independent_count]), self.independent(n), self.pure.q)[0])
+
+    def watched_p_value(self, p_value: float, maps: Iterable[int]) -> float:
+        """Return the probability of such a p-value at any look if nobody has the string.
+
+        Reports of a window since the start add up, so a search at each look would find a false name in the end.
+        """
+        from scipy import special
+
+        independent = self.independent(sum(self.answering[number] for number in maps))
+        distance = max(0.0, -float(special.ndtri(p_value)))
+        law = LookLaw(independent / PRIOR_REPORTS)
+        return float(law.p_values(np.array([distance]))[0])
 
     def _counted(self, text_cells: Sequence[int], maps: Iterable[int]) -> tuple[int, int]:
         """Return the sum of the counts of these cells in these maps, and the number of their reports."""

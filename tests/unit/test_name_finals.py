@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import orjson
 import pytest
+from scipy import stats
 
 from aggregator.merging import name_history
 from aggregator.merging.marks import QueryMarks, decode
@@ -25,7 +26,7 @@ from aggregator.publishing.kinds.names import enter_error, name_result
 from aggregator.reading.audit.comparison import compare
 from aggregator.reading.audit.fold import Fold
 from aggregator.records.decoder import decode as decode_record
-from aggregator.records.findings import Sighting
+from aggregator.records.findings import Proof, Sighting
 from aggregator.records.flat_rows import rows
 from aggregator.records.maps_record import MapsKey, decode_maps, maps_name, maps_of, record_of
 from aggregator.records.row_columns import COLUMNS
@@ -35,7 +36,8 @@ from aggregator.tallies.keys import PaneKey, PartitionKey
 from aggregator.tallies.progress import Progress, encode_ends
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from hubbub.definitions.versions import Version, Versions
-from oracles.discover import ask
+from oracles.discover import Maps, ask
+from oracles.discover.cell_hash import MAPS
 from oracles.errors import ReportError
 from oracles.frame import MAX_FRAME
 from oracles.frame import encode as frame
@@ -74,6 +76,11 @@ def panes(crowd=20, *names):
 def whole(crowd=20, *names):
     """Return the results of all finals by window and end, from one process without restarts."""
     query, snapshots = panes(crowd, *names)
+    return finals(query, snapshots)
+
+
+def finals(query, snapshots):
+    """Return the results of all finals of a query by window and end."""
     merger = Merger(Versions.of(query), 1)
     for pane, snapshot in snapshots.items():
         merger.take(pane, 0, snapshot)
@@ -203,9 +210,8 @@ def test_an_audit_compares_names_from_the_start_and_maps_from_any_time():
     catalog.raised_at = 1_200_000
     later = compare(fold, catalog, {}, None, None)
     assert later.older_maps == 4 + 2 + 2, "older releases wrote those that end up to then to another topic"
-    assert {key for key in records if key not in later.expected} == {
-        key for key in records if key.endswith(b"|m") and MapsKey.of(key).end <= 1_200
-    }
+    assert later.older_names == {query.name}, "older releases kept names after one search"
+    assert later.expected.keys() == {key for key in records if key.endswith(b"|m") and MapsKey.of(key).end > 1_200}
     catalog.raised_at = 0
     part = compare(fold, catalog, records, 600, None)
     assert part.expected.keys() == part.compared
@@ -324,19 +330,109 @@ def test_a_final_that_is_repeated_sees_the_names_before_it():
     history = NameHistory()
     for search in reversed(searches):
         history = history.with_search(search).with_search(search)
-    assert history.before(Span(ALL, 0, 600)) == {}
+    assert history.before(Span(ALL, 0, 600)) == ({}, {})
     assert history.is_first(Span(ALL, 0, 600))
     assert not history.is_first(Span(LONG, 0, 600))
-    assert set(history.before(Span(SHORT, 300, 600))) == {"a", "b"}
+    assert set(history.before(Span(SHORT, 300, 600)).names) == {"a", "b"}
     later_sightings = {"b": Sighting(600, 600, True), "c": Sighting(1_200, 1_200, False)}
-    assert history.before(Span(SHORT, 900, 1_200)) == later_sightings
+    assert history.before(Span(SHORT, 900, 1_200)).names == later_sightings
     rest = history.settled(1_200)
     assert len(rest.searches) == 1
-    assert rest.before(Span(SHORT, 900, 1_200)) == later_sightings
+    assert rest.before(Span(SHORT, 900, 1_200)).names == later_sightings
     assert name_history.decode(rest.encode()) == rest
     for bad_value in (b"", b"{}", b"[]", rest.encode().replace(b'"version":1', b'"version":9')):
         with pytest.raises(ReportError):
             name_history.decode(bad_value)
+
+
+def weak_finals():
+    """Return the results of small windows, in which one search proves "oom" and "segv" less surely than two."""
+    query = asked(windows=["5m", "10m"], crowd=5, family_error=1e-16)
+    rng = np.random.default_rng(3)
+    cells = np.array([query.strings.cells_of(text) for text in ("crash", "oom", "segv")])
+    snapshots = {}
+    for place in range(TIMES):
+        shares = [0.3, 0.3, 0.4] if place >= 4 else [0.7, 0.3, 0.0]
+        counts = query.oracle.zeros()
+        query.oracle.add(counts, query.oracle.perturb(cells[rng.choice(3, 200, p=shares)], rng))
+        snapshots[place * PANE] = Snapshot(200, 0, 0, 0, counts)
+    return finals(query, snapshots)
+
+
+def test_a_name_of_two_searches_over_other_reports_is_kept():
+    """One search proves a false name in `family_error`. Its list shows it. Alerts and shorter windows do not."""
+    results = weak_finals()
+    lists = {place: record(result) for place, result in results.items()}
+    assert lists[LONG, 600]["values"] == ["crash", "oom"], "the list of a search shows them at once"
+    assert lists[LONG, 600]["discover"]["first_seen"] == {"crash": 600, "oom": 600}
+    assert lists[SHORT, 900]["values"] == ["crash"], "as sure as two searches"
+    assert lists[LONG, 1_200]["level"][0] == 0.95
+    assert lists[LONG, 1_200]["level"][1] > 0.99, "found by this window"
+    assert lists[SHORT, 1_200]["values"] == ["crash", "oom"], "the longer window comes first"
+    assert lists[LONG, 1_800]["discover"]["first_seen"] == {"crash": 600, "oom": 600, "segv": 1_800}
+    assert "segv" not in lists[SHORT, 2_100]["values"]
+    assert lists[LONG, 2_400]["discover"]["first_seen"]["segv"] == 1_800
+    news = [orjson.loads(value) for result in results.values() for _, value in result.decision.alerts]
+    assert [(entry["value"], entry["window"]["end"], entry["baseline"]) for entry in news] == [
+        ("crash", 600, True),
+        ("oom", 1_200, True),
+        ("segv", 2_400, False),
+    ], "names of the very first search are no news"
+
+
+def long_search(start, names=(), proofs=()):
+    return NameSearch(LONG, start, start + 600, tuple(names), (), (), tuple(proofs))
+
+
+def test_a_proof_waits_for_other_reports_and_not_for_ever():
+    history = NameHistory().with_search(long_search(0, proofs=["a"])).with_search(long_search(300, proofs=["a", "b"]))
+    memory = history.before(Span(LONG, 600, 1_200))
+    assert memory == ({}, {"a": Proof(0, 600, True), "b": Proof(300, 900, False)}), "the first proof counts"
+    assert not memory.proofs["a"].is_confirmed(300), "it shares reports"
+    assert memory.proofs["a"].is_confirmed(600)
+    assert memory.proofs["a"].is_confirmed(600 * 25)
+    assert not memory.proofs["a"].is_confirmed(600 * 25 + 1)
+    late = history.with_search(long_search(600 * 26, proofs=["a"])).before(Span(LONG, 600 * 27, 600 * 28))
+    assert late.proofs == {"a": Proof(600 * 26, 600 * 27, False)}, "a forgotten proof begins again"
+    confirmed = history.with_search(long_search(600, names=["a"])).before(Span(LONG, 1_200, 1_800))
+    assert confirmed == ({"a": Sighting(600, 1_200, False)}, {"b": Proof(300, 900, False)})
+
+
+def test_proofs_survive_a_restart_and_cost_no_byte_without_any(monkeypatch):
+    history = NameHistory().with_search(long_search(0, proofs=["a"])).with_search(long_search(600, ["a"], ["b"]))
+    for settled in (history, history.settled(1_200), history.settled(1_800)):
+        assert name_history.decode(settled.encode()) == settled
+        assert settled.before(Span(LONG, 1_200, 1_800)) == history.before(Span(LONG, 1_200, 1_800))
+    plain = NameHistory().with_search(long_search(0, names=["a"])).encode()
+    assert b"proofs" not in plain
+    for bad_value in (b'"proofs":[["a"]]', b'"proofs":{}', b'"base_proofs":[["a"]]', b'"proofs":[1,2]'):
+        with pytest.raises(ReportError):
+            name_history.decode(plain.removesuffix(b"}") + b"," + bad_value.replace(b'[["a"]]', b'[["a"],[]]') + b"}")
+    monkeypatch.setattr(name_history, "MOST_NAMES", 2)
+    full = NameHistory().with_search(long_search(0, proofs=["c"])).with_search(long_search(300, proofs=["b", "a"]))
+    assert set(full.before(Span(LONG, 600, 1_200)).proofs) == {"a", "b"}, "the oldest proof leaves"
+
+
+def test_no_false_name_is_kept_since_the_start_however_often_it_is_searched():
+    """Names that nobody has, in searches of a window that grows. 60 runs fail with a chance of 1e-6."""
+    query, rng = asked(), np.random.default_rng(5)
+    candidates, runs = 512, 60
+    looks = np.unique(np.geomspace(1, 300, 30).astype(int))
+    cells = [0] * MAPS
+    q = Maps(query.strings, query.oracle.cell_oracle, (), (), 1, 1).pure.q
+    kept, listed = np.zeros(runs, bool), np.zeros(runs, bool)
+    for run in range(runs):
+        counts = np.zeros(candidates, np.int64)
+        for before, look in zip([0, *looks.tolist()], looks.tolist(), strict=False):
+            counts += rng.binomial(2_000 * (look - before), q, candidates)
+            n = 2_000 * look
+            # One map has all reports, and the name with the largest count is the surest.
+            maps = Maps(query.strings, query.oracle.cell_oracle, [np.array([counts.max()])] * MAPS, [n, 0, 0, 0], n, n)
+            p_value = maps.p_value(cells, [0])
+            listed[run] |= p_value * candidates <= query.family_error
+            kept[run] |= maps.watched_p_value(p_value, [0]) * candidates <= query.family_error
+    assert kept.sum() <= stats.binom.ppf(1.0 - 1e-6, runs, query.family_error)
+    assert listed.mean() > 0.1, "the lists are for one look"
 
 
 def test_marks_of_unknown_strings_survive_a_restart():

@@ -31,6 +31,7 @@ LISTED = 6.6
 SHORTER = 8
 """Length of the shorter names in the outlook."""
 CROWDS = (10**4, 10**6, 10**8)
+KEEPING = "A name has an alert once two searches over different reports have proved it, or one that is as sure."
 SEARCH_SECONDS = 0.5
 """CPU seconds of a search, once the words of its hash are known (another 0.5 s)."""
 LENGTHS = (4, 8, 12, 16, 24, 32, 48)
@@ -156,7 +157,7 @@ def plan_lines(clients: int, query: Query) -> Iterator[tuple[str, bool]]:
     text = f"A report takes {report}, and a tally {tally} for each open pane and partition. "
     yield f"{text}A search takes about {SEARCH_SECONDS:g} s of CPU.", True
     text = "A name is found with probability 0.9 at that share. The shares are those of the default alphabet. "
-    yield f"{text}`hubbub check` knows those of a query file.", True
+    yield f"{text}`hubbub check` knows those of a query file. {KEEPING}", True
 
 
 def smallest_part(query: Query) -> float:
@@ -191,7 +192,7 @@ def costs(query: Query, partitions: int) -> Iterator[str]:
         f"Written: up to {in_bytes(changelog)} a day in the changelog, which keeps the newest of each tally, and up to "
         f"{in_bytes(snapshots)} a day of snapshots."
     )
-    yield f"CPU: {SEARCH_SECONDS:g} s for each search, {query.searches_a_day:,.3g} searches a day."
+    yield f"CPU: {SEARCH_SECONDS:g} s for each search, {query.searches_a_day:,.3g} searches a day. {KEEPING}"
 
 
 def written(query: Query, partitions: int) -> tuple[int, int]:

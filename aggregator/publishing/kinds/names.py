@@ -1,7 +1,7 @@
 """Names: unknown strings that a search has found, or that earlier searches have found.
 
 They depend only on the query, on the tally of the window, and on the names that searches before it have found. An alert
-tells of a name that a search has proved for the first time.
+tells of a name that is kept for the first time.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
     n = total.n
     independent = span.independent(n, query)
     counts = total.counts.astype(np.int64, copy=False)
-    sightings = history.before(span)
+    sightings, proofs = history.before(span)
     is_searched = query.is_searched(span.window)
     dictionary = {*sightings, *query.known} if is_searched else set(sightings)
     if is_searched:
@@ -72,6 +72,8 @@ def name_result(query: Query, slots: Slots, span: Span, total: Snapshot, history
             sorted(text for text in unclear if is_crowd(maps.estimate(text, maps.cells(text), range(MAPS))))
         ),
         before=sightings,
+        proofs=proofs,
+        start=span.start,
         end=span.end,
         smallest=smallest_share(slots.strings, slots.cell_oracle, independent),
         is_searched=is_searched,
@@ -96,15 +98,37 @@ def changes(window: WindowFindings, total: GroupTotal, state: bytes, pairs: Sequ
 
     query = window.query
     error = enter_error(query)
-    names = [name for name in result.names if name.error <= error and not _is_announced(result, name)]
-    found_texts = tuple(sorted(name.text for name in result.names))
+    history_names = {name.text for name in result.names if _is_kept(query, window.span, result, name)}
+    news = [
+        name
+        for name in result.names
+        if name.text in history_names and name.error <= error and not _is_announced(result, name)
+    ]
+    history_texts = tuple(sorted(history_names))
+    # A search since the start has the reports of all before it, so it adds no proof of its own.
+    is_proof = window.span.window.kind != "all"
     name_search = NameSearch(
         *window.span,
-        found_texts,
-        tuple(sorted(name.text for name in names)),
-        surplus(result.before, found_texts, query.known),
+        names=history_texts,
+        news=tuple(sorted(name.text for name in news)),
+        departures=surplus(result.before, history_texts, query.known),
+        proofs=tuple(sorted(name.text for name in result.names if name.text not in history_names)) if is_proof else (),
     )
-    return AttributeChanges([_alert(query, window.span, result, name) for name in names], state, name_search)
+    return AttributeChanges([_alert(query, window.span, result, name) for name in news], state, name_search)
+
+
+def _is_kept(query: Query, span: Span, result: NameResult, name: Name) -> bool:
+    """Whether a listed name is kept after the search. A name of one search alone is false too often."""
+    if name.text in result.before or name.text in query.known:
+        return True
+    if span.window.kind == "all":
+        return name.watched_error <= query.family_error
+
+    # Two searches prove the same false name with this error at most. One that is as sure needs no second one.
+    if name.error * name.candidates <= query.family_error**2:
+        return True
+    proof = result.proofs.get(name.text)
+    return proof is not None and proof.is_confirmed(span.start)
 
 
 def _is_announced(result: NameResult, name: Name) -> bool:
@@ -125,7 +149,7 @@ def _alert(query: Query, span: Span, result: NameResult, name: Name) -> Alert:
         high=rounded(name.high),
         threshold=None,
         by=query.threshold.kind,
-        baseline=result.is_first,
+        baseline=result.is_first or (name.text in result.proofs and result.proofs[name.text].is_first),
         before=None,
         probability=None,
         scale=None,

@@ -102,6 +102,8 @@ async def _audit(kafka: Kafka, report: Report, options: argparse.Namespace) -> i
     exclusions = [*_exclusions(fold, catalog, options, comparison.incomplete)]
     if comparison.older_maps:
         exclusions.append(f"maps of {comparison.older_maps} finals from before the rise of the formats version")
+    if comparison.older_names:
+        exclusions.append(f"names of {', '.join(sorted(comparison.older_names))}, which an older release has searched")
     report.say(f"{match_count} of {len(expected)} records match the log\n")
     report.say(f"not compared: {'; '.join(exclusions)}\n")
     report.members |= {

@@ -33,6 +33,8 @@ class Comparison:
     """The logarithm of the number of cells, for each expected record of maps."""
     older_maps: int = 0
     """Number of missing maps that an older release wrote to `estimates`, where workers delete them after the rise."""
+    older_names: set[str] = field(default_factory=set)
+    """The queries of unknown strings in which an older release has searched, which kept names after one search."""
     raised_at: int = 0
     """The time in ms at which the formats version rose."""
 
@@ -110,7 +112,7 @@ def _compare_query(
         comparison.incomplete.add(versions.query.name)
 
     for part in find_ranges(versions, list(published.values()), start):
-        expected = _expected_records(fold, versions, part, end)
+        expected = _expected_records(comparison, fold, versions, part, end)
         comparison.expected |= {key: value for key, value in expected.items() if key not in incomplete}
         if strings is not None:
             comparison.cells |= {key: strings.cells for key in expected if key.endswith(MAPS_END)}
@@ -127,9 +129,12 @@ def _compare_query(
                 comparison.compared.add(name)
 
 
-def _expected_records(fold: Fold, versions: Versions, part: Range, end: int) -> dict[bytes, bytes]:
+def _expected_records(
+    comparison: Comparison, fold: Fold, versions: Versions, part: Range, end: int
+) -> dict[bytes, bytes]:
     """Return the finals of a range by key, up to a time. The range from the start of the log also has the alerts."""
     records: dict[bytes, bytes] = {}
+    names = comparison.older_names
     results = ResultSequence()
     for final in fold.finals(versions, part):
         span = final.span
@@ -137,13 +142,15 @@ def _expected_records(fold: Fold, versions: Versions, part: Range, end: int) -> 
             continue
 
         query = versions.at(span.end - versions.query.pane).query
+        if query.strings is not None and older_records.is_before(span, comparison.raised_at):
+            names.add(query.name)
         result = results.next(query, final)
         window = result.window
         for record, place in zip(window.records, window.places, strict=True):
-            if _is_certain(query, part, final, place):
+            if query.name not in names and _is_certain(query, part, final, place):
                 records |= [record]
         records |= {maps_name(key): value for key, value in window.maps}
-        if part.start is None:
+        if part.start is None and query.name not in names:
             records |= dict(result.decision.alerts)
     return records
 

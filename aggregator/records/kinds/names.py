@@ -80,8 +80,9 @@ def fields(window: WindowFindings, total: GroupTotal) -> dict[str, Any]:
 def _name_fields(result: NameResult) -> dict[str, Any]:
     """Return the names of a window, by falling share, and what a search of it can show."""
     names = result.names
-    # A name that no earlier window found was first seen in this one.
-    end_of_first = {text: sighting.first for text, sighting in result.before.items()}
+    # A name that is not kept was first seen in this window, unless this window confirms an earlier proof.
+    end_of_first = {text: proof.end for text, proof in result.proofs.items() if proof.is_confirmed(result.start)}
+    end_of_first |= {text: sighting.first for text, sighting in result.before.items()}
 
     return {
         "level": [rounded(name.level) for name in names],
