@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from oracles.kernels import c_library
 from oracles.types import Ints, Reports
 
-MOST_KINDS = 1000
-_SLOT_BITS = 12
+MOST_KINDS = 30_000
+"""Most kinds of a fetch. Their numbers have two bytes."""
 
 
 class Walk(NamedTuple):
@@ -33,10 +33,10 @@ class Walk(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """Frames by kind: those of one kind differ only in their ids and reports."""
+    """Frames by kind: those of one kind differ only in their ids, and in their reports and the number of these."""
 
     kinds: NDArray[np.int16]
-    """Kind of each frame. -1 if it is too short, or if there are too many kinds."""
+    """Kind of each frame. -1 if it has no reports or another size than its header says, or with too many kinds."""
     ids: NDArray[np.uint64]
     firsts: Ints
     """First frame of each kind."""
@@ -92,9 +92,11 @@ def tell_kinds(data: memoryview, places: Ints, sizes: Ints) -> Kinds:
     count = len(places)
     kinds = np.empty(count, np.int16)
     ids = np.empty(count, np.uint64)
-    firsts = np.empty(MOST_KINDS, np.int64)
-    # The kernel's hash table, four times as large as the kinds. -1 is an empty slot, since 0 is a kind.
-    slots = np.full(1 << _SLOT_BITS, -1, np.int16)
+    most = min(count, MOST_KINDS)
+    firsts = np.empty(most, np.int64)
+    # The kernel's hash table, at least twice as large as the kinds. -1 is an empty slot, since 0 is a kind.
+    slot_bits = most.bit_length() + 1
+    slots = np.full(1 << slot_bits, -1, np.int16)
 
     count_of_kinds = c_library.lib().tell_kinds(
         c_library.octet_buffer(data),
@@ -104,9 +106,9 @@ def tell_kinds(data: memoryview, places: Ints, sizes: Ints) -> Kinds:
         c_library.buffer("int16_t[]", kinds),
         c_library.buffer("uint64_t[]", ids),
         c_library.integer_buffer(firsts),
-        MOST_KINDS,
+        most,
         c_library.buffer("int16_t[]", slots),
-        _SLOT_BITS,
+        slot_bits,
     )
     return Kinds(kinds, ids, firsts[:count_of_kinds])
 

@@ -17,7 +17,7 @@ import numpy as np
 from oracles.types import Flags, Ints, Reports
 
 VARIABLE = "HUBBUB_KERNELS"
-_INTERFACE = 6
+_INTERFACE = 7
 """Version of oracles/kernels/source/interface.h. A library of another version is ignored."""
 
 

@@ -3,7 +3,6 @@
 import struct
 from copy import copy
 from dataclasses import replace
-from itertools import product
 from random import Random
 
 import numpy as np
@@ -11,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.counting.admission import verdict_cache
 from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import (
-    MOST_VERDICTS,
     TICK,
     TICK_STEP,
     AcceptedFrame,
@@ -212,7 +211,8 @@ def records(random, length):
         query = random.choice([WEB, WEB, WEB, APP, OLD])
         pane = random.choice([980, 990, 1000, 1000, 1000, 1010, 1070, 1080, 1003, 1500])
         name = random.choice([None, None, HERE, ELSEWHERE, random.randbytes(8), bytes(7) + b"\1"])
-        n = random.choice([0, 1, 1, 1, 3])
+        # A frame of 500 reports is larger than the gate takes.
+        n = random.choice([0, 1, 1, 1, 3, 3, 7, 500 if random.random() < 0.3 else 2])
         top = 6 if random.random() < 0.1 else 5
         rows = np.array([[random.randrange(top)] + [0] * (query.oracle.width - 1) for _ in range(n)], np.uint8)
         rows = rows.reshape(n, query.oracle.width)
@@ -281,13 +281,62 @@ def test_a_gate_that_has_seen_other_runs_has_the_outcomes_of_a_new_gate(seed, le
         assert as_run(ours) == as_run(new)
 
 
-def test_a_stranger_cannot_make_a_gate_remember_without_bound():
+def judgements(monkeypatch):
+    """Return a list that grows with each record that a gate judges by itself."""
+    judge = Gate.judge
+    records = []
+
+    def count(self, data, timestamp, clock):
+        records.append(data)
+        return judge(self, data, timestamp, clock)
+
+    monkeypatch.setattr(Gate, "judge", count)
+    return records
+
+
+def test_frames_of_any_number_of_reports_are_judged_once(monkeypatch):
     gate = replace(GATE)
     rows = np.zeros((360, 1), np.uint8)
-    run = [(n, NOW, web(pane, rows[:n])) for pane, n in product(range(1000, 1060, 10), range(1, 361))]
-    assert len(run) > MOST_VERDICTS
+    run = [(n, NOW, web(1000, rows[:n])) for n in range(1, 361)]
+    judged_records = judgements(monkeypatch)
+    for _ in range(2):
+        ((_, frames),) = admit(gate, run, NOW).batches.values()
+        assert list(frames.sizes) == [*range(1, 361)]
+    assert len(judged_records) == 1
+
+
+def test_late_frames_are_refused_with_the_number_of_their_reports():
+    rows = np.zeros((30, 1), np.uint8)
+    run = [(n, NOW, web(900, rows[:n])) for n in range(1, 31)]
+    refusals = admit(replace(GATE), run, NOW).refusals
+    assert [(offset, refusal.reason, refusal.reports) for offset, refusal in refusals] == [
+        (n, "late", n) for n in range(1, 31)
+    ]
+
+
+def test_a_frame_that_is_too_large_leaves_the_verdict_to_the_others(monkeypatch):
+    run = [(0, NOW, web(1000, np.zeros((500, 1), np.uint8))), *((n, NOW, web()) for n in range(1, 40))]
+    judged_records = judgements(monkeypatch)
+    admission = admit(replace(GATE), run, NOW)
+    assert [refusal.reason for _, refusal in admission.refusals] == ["too_large"]
+    assert len(judged_records) == 2
+
+
+def test_a_gate_remembers_the_kinds_of_all_queries_and_forgets_closed_panes(monkeypatch):
+    # Many digests stand for one query here, because to make as many queries would take seconds.
+    monkeypatch.setattr(verdict_cache, "LEAST_ROOM", 64)
+    digests = [number.to_bytes(8, "little") for number in range(1, 100)]
+    gate = Gate(1, 4, dict.fromkeys([WEB.digest, *digests], Versions.of(WEB)))
+    run = [(n, NOW, encode(digest, 1000, GRR)) for n, digest in enumerate(digests)]
     admit(gate, run, NOW)
-    assert 0 < len(gate._verdicts) <= MOST_VERDICTS
+    judged_records = judgements(monkeypatch)
+    admit(gate, run, NOW)
+    assert judged_records == []
+
+    for pane in range(1000, 1000 + 20 * WEB.pane, WEB.pane):
+        admit(gate, [(n, 1000 * pane + 12_000, encode(digest, pane, GRR)) for n, digest in enumerate(digests)], None)
+    open_panes = 3
+    assert len(gate._verdicts) <= 2 * open_panes * len(digests)
 
 
 def test_the_partition_of_an_id_is_that_of_the_format():

@@ -1,11 +1,12 @@
 """The gate for runs of records: it judges one record of each kind, and unusual records one by one.
 
-Frames of one kind differ only in ids and reports. The verdict on one frame of a kind holds for the
-others, if their pane is open at their clock and their ids belong on this partition. All other
-records are judged one by one, each with its own clock, so both ways give the same outcomes.
+Frames of one kind differ only in ids and reports, and in the number of these. The verdict on one frame
+of a kind holds for the others, if their pane is open at their clock and their ids belong on this
+partition. All other records are judged one by one, each with its own clock, so both ways give the same
+outcomes.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from aggregator.tallies.clock import Clock, advance
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.keys import Pane
 from hubbub.kafka.columns import RecordColumns
-from oracles.frame import HEADER_SIZE, split, with_id
+from oracles.frame import HEADER_SIZE
 from oracles.kernels import batches, c_library
 from oracles.kernels.batches import MOST_KINDS, Kinds
 from oracles.query import Query
@@ -29,8 +30,12 @@ _NO_VERDICT = -1
 """The number of kinds that have no verdict."""
 _NO_CLOCK = -(1 << 62)
 """The clock of columns before the first tick of a log without times."""
+_WIDTH = slice(6, 8)
+"""The bytes of a report, in a header (docs/wire-format.md)."""
 _ID = slice(24, 32)
-"""The id in a header (docs/wire-format.md)."""
+_COUNT = slice(32, 36)
+"""The number of reports."""
+_ONE = (1).to_bytes(4, "little")
 _FOR_EVER = 1 << 62
 """A clock that no partition reaches."""
 
@@ -146,8 +151,6 @@ class KindVerdicts:
 
         self.bare: Flags = np.zeros(count, np.bool_)
         """Whether frames may have no id."""
-        self.size: Ints = np.zeros(count, np.int64)
-        """The number of reports in a frame."""
         self.panes: list[PaneOfKinds] = []
 
 
@@ -159,7 +162,8 @@ def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
     verdicts = _judge_kinds(gate, columns, clocks, kinds.firsts)
     has_id = kinds.ids != 0
     fits = np.where(has_id, kinds.ids % np.uint64(gate.partitions) == gate.partition, verdicts.bare[kinds.kinds])
-    is_usual = fits & (verdicts.pane[kinds.kinds] != _NO_VERDICT) & (clocks <= verdicts.until[kinds.kinds])
+    is_open = (verdicts.pane[kinds.kinds] != _NO_VERDICT) & (clocks <= verdicts.until[kinds.kinds])
+    is_usual = fits & is_open & (columns.sizes <= gate.limit)
 
     outcomes = Outcomes()
     unusual = np.flatnonzero(~is_usual)
@@ -181,7 +185,8 @@ def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
         if frames is None:
             continue
         if refusal is not None:
-            refusals += [(int(offset), refusal) for offset in frames.offsets]
+            pairs = zip(frames.offsets, frames.sizes, strict=True)
+            refusals += [(int(offset), replace(refusal, reports=int(size))) for offset, size in pairs]
             continue
 
         key = query.digest, pane
@@ -218,14 +223,20 @@ def _tell_kinds(columns: RecordColumns) -> Kinds:
     headers = octets[columns.places[is_whole, np.newaxis] + np.arange(HEADER_SIZE)]
     ids = np.zeros(len(columns), np.uint64)
     ids[is_whole] = np.ascontiguousarray(headers[:, _ID]).view("<u8")[:, 0]
-    # Frames of one kind may differ in their ids, so these must not tell kinds apart.
+    counts = np.ascontiguousarray(headers[:, _COUNT]).view("<u4")[:, 0].astype(np.int64)
+    widths = np.ascontiguousarray(headers[:, _WIDTH]).view("<u2")[:, 0].astype(np.int64)
+    # Frames of one kind may differ in these, so they must not tell kinds apart.
     headers[:, _ID] = 0
+    headers[:, _COUNT] = 0
 
-    numbers: dict[tuple[int, bytes], int] = {}
+    numbers: dict[bytes, int] = {}
     names = headers.view(f"V{HEADER_SIZE}")[:, 0].tolist()
-    keys = zip(columns.sizes[is_whole].tolist(), names, strict=True)
+    has_kind = (counts > 0) & (columns.sizes[is_whole] == HEADER_SIZE + counts * widths)
     kinds = np.full(len(columns), _NO_VERDICT, np.int64)
-    kinds[is_whole] = [numbers.setdefault(key, len(numbers)) for key in keys]
+    kinds[is_whole] = [
+        numbers.setdefault(name, len(numbers)) if is_kind else _NO_VERDICT
+        for name, is_kind in zip(names, has_kind.tolist(), strict=True)
+    ]
     # The compiled kernels stop at so many kinds, and both ways must judge alike.
     kinds[kinds >= MOST_KINDS] = _NO_VERDICT
     firsts = np.unique(kinds, return_index=True)[1]
@@ -233,18 +244,22 @@ def _tell_kinds(columns: RecordColumns) -> Kinds:
 
 
 def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints) -> KindVerdicts:
-    """Judge the first frame of each kind. An id that belongs on this partition replaces its own id."""
+    """Judge the first frame of each kind, with one report alone and with an id that belongs on this partition."""
     verdicts = KindVerdicts(len(firsts))
     numbers: dict[Pane, int] = {}
     # An id of zeros means none, so partition 0 takes the next id that belongs on it.
     own_id = (gate.partition or gate.partitions).to_bytes(8, "little")
     for kind, index in enumerate(firsts.tolist()):
         clock = _clock_at(clocks, index)
-        frame = columns.value(index)
-        name = split(frame)[0]
+        start = int(columns.places[index])
+        head = bytes(columns.data[start : start + HEADER_SIZE])
+        name = head[: _ID.start] + head[_COUNT.stop :]
         verdict = gate.recall(name, clock)
-        if verdict is None or len(frame) != verdict.size or (clock is not None and clock > verdict.until):
-            outcome, _ = gate.judge(with_id(frame, own_id), clock, clock)
+        if verdict is None:
+            end = start + HEADER_SIZE + int.from_bytes(head[_WIDTH], "little")
+            report = bytes(columns.data[start + HEADER_SIZE : end])
+            sample = head[: _ID.start] + own_id + _ONE + head[_COUNT.stop :] + report
+            outcome, _ = gate.judge(sample, clock, clock)
             if isinstance(outcome, Refusal) and outcome.reason in LASTING and outcome.pane is not None:
                 # The pane stays late or expired, so a flood of its frames gets one refusal.
                 digest, pane = outcome.pane
@@ -252,7 +267,6 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
                 verdicts.pane[kind] = len(verdicts.panes)
                 verdicts.until[kind] = _FOR_EVER
                 verdicts.bare[kind] = not query.require_id
-                verdicts.size[kind] = outcome.reports
                 verdicts.panes.append(PaneOfKinds(query, pane, outcome))
             if not isinstance(outcome, AcceptedFrame):
                 continue
@@ -266,7 +280,6 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
         verdicts.group[kind] = verdict.group
         verdicts.until[kind] = verdict.until
         verdicts.bare[kind] = verdict.bare
-        verdicts.size[kind] = verdict.reports
     return verdicts
 
 
@@ -291,7 +304,7 @@ def _join(
     groups = verdicts.group[kinds.kinds[indexes]]
     return FrameBatch(
         offsets=offsets,
-        sizes=verdicts.size[kinds.kinds[indexes]],
+        sizes=(columns.sizes[indexes] - HEADER_SIZE) // query.oracle.width,
         ids=ids if ids.any() else None,
         reports=_gather(columns, indexes, query.oracle.width),
         next_offset=int(offsets[-1]) + 1,

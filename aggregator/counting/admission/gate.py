@@ -8,24 +8,21 @@ again after a crash is no duplicate.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.counting.admission.verdict_cache import KindVerdict, VerdictCache
 from aggregator.tallies.clock import Clock, advance
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.keys import Pane
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UnreadableBatch
 from oracles.errors import FrameError
-from oracles.frame import HEADER_SIZE, MAX_FRAME, NONE, Frame, decode, header
+from oracles.frame import MAX_FRAME, NONE, Frame, decode, header
 from oracles.query import Query
 from oracles.types import Reports
 
 Data = bytes | UnreadableBatch | None
-
-MOST_VERDICTS = 1024
-"""The most verdicts that a gate keeps. Strangers can send any number of kinds."""
 
 TICK_STEP = 60_000
 """The most milliseconds by which a tick moves the clock of a log without times, where its writer chooses its time."""
@@ -84,27 +81,6 @@ TICK = Tick.TICK
 Outcome = AcceptedFrame | Refusal | Tick
 
 
-class KindVerdict(NamedTuple):
-    """The acceptance of all frames with the same header, except for the id, for as long as the pane is open."""
-
-    query: Query
-    pane: int
-    size: int
-    """The bytes of a frame."""
-    reports: int
-    """The number of reports of a frame."""
-    since: int
-    """The clock at which the first of them was judged. A frame that was in the future before is not any more."""
-    until: int
-    """The last clock at which the pane is open."""
-    group: int
-
-    @property
-    def bare(self) -> bool:
-        """Whether frames may have no id."""
-        return not self.query.require_id
-
-
 @dataclass(frozen=True)
 class Gate:
     """The checks of one partition before its tallies."""
@@ -119,8 +95,7 @@ class Gate:
     """The most bytes of a frame."""
     over: Mapping[bytes, str] = field(default_factory=dict)
     """The names by digest of forgotten definitions: they are retired, and none of their panes is open."""
-    _verdicts: dict[bytes, KindVerdict] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The newest verdicts by kind, so that a frame of every query is not judged anew in each fetch."""
+    _verdicts: VerdictCache = field(default_factory=VerdictCache, init=False, repr=False, compare=False)
 
     def admit(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
         """Return the outcome of one record, and the clock after it. The timestamp moves the clock before the checks."""
@@ -132,33 +107,21 @@ class Gate:
         return outcome, clock
 
     def recall(self, kind: bytes, clock: Clock) -> KindVerdict | None:
-        """Return the verdict on a kind of frames, if it was accepted before and this clock is not earlier."""
-        verdict = self._verdicts.get(kind)
-        if verdict is None or clock is None or clock < verdict.since:
-            return None
-        return verdict
+        """Return the verdict on a kind of frames, if it was accepted before and holds at this clock."""
+        return self._verdicts.recall(kind, clock)
 
     def remember(self, kind: bytes, frame: AcceptedFrame, clock: Clock) -> KindVerdict:
         """Return the verdict on the kind of an accepted binary frame, and keep it if there is a clock."""
-        query = frame.query
         verdict = KindVerdict(
-            query=query,
+            query=frame.query,
             pane=frame.pane,
-            size=HEADER_SIZE + len(frame.reports) * query.oracle.width,
-            reports=len(frame.reports),
             since=clock or 0,
-            until=self.definitions[query.digest].closes_after(frame.pane),
+            until=self.definitions[frame.query.digest].closes_after(frame.pane),
             group=frame.group,
         )
-
         # Before the first clock no frame is in the future, so the verdict could be wrong at a later clock.
-        if clock is None:
-            return verdict
-
-        # The kinds of real clients are back after one judgement each, so no order of use is kept for a flood.
-        if len(self._verdicts) >= MOST_VERDICTS:
-            self._verdicts.clear()
-        self._verdicts[kind] = verdict
+        if clock is not None:
+            self._verdicts.remember(kind, verdict)
         return verdict
 
     def judge(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:

@@ -164,14 +164,26 @@ size_t walk(const uint8_t *data, size_t size, size_t at, int checked, int64_t fr
 #define HEAD 40 /* bytes of a frame's header. All of it but the id gives the kind of the frame. */
 #define ID 24   /* the place of the eight bytes of the id */
 
+#define COUNT 32 /* the place of the four bytes of the number of reports */
+#define GROUP 36 /* the place of what follows it */
+
 INLINE int alike(const uint8_t *one, const uint8_t *other)
 {
-    return !memcmp(one, other, ID) && !memcmp(one + ID + 8, other + ID + 8, HEAD - ID - 8);
+    return !memcmp(one, other, ID) && !memcmp(one + GROUP, other + GROUP, HEAD - GROUP);
 }
 
-/* Groups values of the same size and the same frame header, except for the id. kinds[i] is the number of the kind, or
--1 if the value is too short or there are too many kinds. firsts has the first value of each kind. `slots` must hold
-2^bits times -1, more than twice `most`. Returns the number of kinds. */
+/* Whether a value has reports, and the size that its header says. */
+INLINE int has_reports(const uint8_t *head, int64_t size)
+{
+    uint64_t width = ((const u64 *)head)[0] >> 48;
+    uint64_t count = ((const u64 *)head)[4] & 0xffffffffu;
+    return count && (uint64_t)size == HEAD + count * width;
+}
+
+/* Groups values of the same frame header, except for the id and the number of reports. kinds[i] is the number of the
+kind, or -1 if the value has no reports, or another size than its header says, or if there are too many kinds. firsts
+has the first value of each kind. `slots` must hold 2^bits times -1, more than twice `most`. Returns the number of
+kinds. */
 size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, const int64_t *sizes, int16_t *kinds,
                   uint64_t *ids, int64_t *firsts, size_t most, int16_t *slots, size_t bits)
 {
@@ -184,18 +196,19 @@ size_t tell_kinds(const uint8_t *data, size_t count, const int64_t *places, cons
             continue;
         const uint8_t *head = data + places[i];
         ids[i] = *(const u64 *)(head + ID);
-        if (last >= 0 && sizes[i] == sizes[firsts[last]] && alike(head, data + places[firsts[last]])) {
+        if (!has_reports(head, sizes[i]))
+            continue;
+        if (last >= 0 && alike(head, data + places[firsts[last]])) {
             kinds[i] = (int16_t)last;
             continue;
         }
         const u64 *words = (const u64 *)head;
         uint64_t hash = (words[0] ^ words[1]) * 0x9e3779b97f4a7c15u;
-        hash = (hash ^ words[2] ^ (uint64_t)sizes[i]) * 0x9e3779b97f4a7c15u;
-        hash = (hash ^ hash >> 32 ^ words[4]) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ words[2]) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ hash >> 32 ^ words[4] >> 32) * 0x9e3779b97f4a7c15u;
         size_t slot = hash >> (64 - bits);
         while (slots[slot] >= 0) {
-            int64_t first = firsts[slots[slot]];
-            if (sizes[i] == sizes[first] && alike(head, data + places[first]))
+            if (alike(head, data + places[firsts[slots[slot]]]))
                 break;
             slot = (slot + 1) & (((size_t)1 << bits) - 1);
         }

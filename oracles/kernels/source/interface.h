@@ -1,4 +1,4 @@
-enum { INTERFACE = 6 };
+enum { INTERFACE = 7 };
 
 size_t vector_bits(void);
 size_t bits_scratch(size_t count, size_t width);
