@@ -25,6 +25,27 @@ def handlers_of_the_log():
     root.handlers = earlier_handlers
 
 
+@pytest.fixture
+def unpatched_libraries(monkeypatch):
+    """Undo the patches of libraries that come with a Faust app of hubbub. The tests after it would run with them."""
+    # Most processes of tests need no Faust.
+    from aiokafka import conn
+    from aiokafka.consumer import consumer as consumers
+    from aiokafka.consumer import fetcher
+
+    from aggregator.counting import faust_patches
+
+    for module, names in {
+        fetcher: ("PartitionRecords", "MemoryRecords"),
+        conn: ("AIOKafkaProtocol", "AIOKafkaConnection", "io"),
+        consumers: ("GroupCoordinator", "Fetcher"),
+    }.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name))
+    # Records of a topic that an earlier test installed would still come as runs.
+    monkeypatch.setattr(faust_patches, "_sources", set())
+
+
 @pytest.fixture(scope="session")
 def tansu():
     yield from brokers.tansu()

@@ -16,6 +16,7 @@ from aggregator.counting.faust_assignor import Assignor
 from hubbub.kafka.settings import Kafka
 from tests.worlds.mutant import Mutant
 
+pytestmark = pytest.mark.usefixtures("unpatched_libraries")
 MODULE = "aggregator.counting.assignment:"
 TOPICS = {"hubbub.reports", "hubbub.worker-tallies-changelog"}
 

@@ -244,17 +244,22 @@ def test_the_finals_of_a_file_are_summed(folder, capsys):
     assert f"which is {25 * cores:,.3g} ms of CPU per final" in text
 
 
-def test_a_positional_file_takes_precedence(folder, capsys, monkeypatch):
+def test_an_option_or_a_positional_file_takes_precedence_and_both_are_refused(folder, capsys, monkeypatch):
     for name in ("first", "second", "third"):
         write(folder, f"[queries.{name}]\n{ONE}", f"{name}.toml")
     monkeypatch.setenv("HUBBUB_QUERIES", "third.toml")
     for arguments, name in (
-        (["first.toml", "--queries", "second.toml"], "first"),
+        (["first.toml"], "first"),
         (["--queries", "second.toml"], "second"),
         ([], "third"),
     ):
         assert check.main([*arguments, "--long"]) == 0
         assert capsys.readouterr().out.startswith(f"{name} ")
+
+    with pytest.raises(SystemExit) as refusal:
+        check.main(["first.toml", "--queries", "second.toml"])
+    assert refusal.value.code == 2
+    assert "--queries has no effect with the file first.toml" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -36,22 +36,9 @@ from hubbub.kafka.patches.paced_fetches import PacedFetcher
 from hubbub.kafka.settings import CHANGELOG, TALLIES, Kafka
 from tests.strangers import batch, bomb, record
 
+pytestmark = pytest.mark.usefixtures("unpatched_libraries")
 MIB = 1 << 20
 REPORT = TP("hubbub.reports", 0)
-
-
-@pytest.fixture(autouse=True)
-def as_before(monkeypatch):
-    """Undo the patches of libraries after each test."""
-    for module, names in {
-        fetcher: ("PartitionRecords", "MemoryRecords"),
-        conn: ("AIOKafkaProtocol", "AIOKafkaConnection", "io"),
-        consumers: ("GroupCoordinator", "Fetcher"),
-    }.items():
-        for name in names:
-            monkeypatch.setattr(module, name, getattr(module, name))
-    # Records of a topic that an earlier test installed would still come as runs.
-    monkeypatch.setattr(faust_patches, "_sources", set())
 
 
 def with_app(use, folder, kafka=None):
