@@ -154,6 +154,18 @@ def _rounds():
     yield Life("per is as long as renew, for two charges", [month], tens, 4.5, 30 * DAY)
     yield Life("per is as long as renew, for less than two charges", [month], tens, 4.0, 30 * DAY)
 
+    # Three charges are 12.6 at most. Each of them rounded up to a float, they would be more.
+    three = _query(
+        attributes={"x": 5, "y": 6, "z": 7},
+        solution="spl",
+        oracle="grr",
+        noise="each",
+        renew="1d",
+        epsilon=0.7,
+        budget=9.0,
+    )
+    yield Life("spl has room for three charges", [three], _daily(range(5), {"x": 4, "y": 0, "z": 6}), 12.6)
+
     once = _query(answers="once", renew="1d")
     fresh = _query(answers="fresh", budget=99.0)
     fresh_in_rounds = _query(answers="fresh", budget=2.0, renew="3d")

@@ -136,9 +136,12 @@ export class Query {
     const charges = this.parts.map(({ oracle: { table, classes } }) =>
       table ? { epsilon: table.bound(own), times: 1 } : { epsilon: own, times: classes },
     );
-    const amounts = charges.map(amountOf);
-    if (solution !== "spl") return charges[amounts.indexOf(amounts.reduce((a, b) => (a > b ? a : b)))]!;
-    return { epsilon: rounded(amounts.reduce((a, b) => a + b), true), times: 1 };
+    if (solution !== "spl") return charges.reduce((a, b) => (amountOf(a) < amountOf(b) ? b : a));
+    // Without tables all have one epsilon, and their sum is exact.
+    if (!this.parts.some((part) => part.oracle.table)) {
+      return { epsilon: own, times: charges.map((charge) => charge.times).reduce((a, b) => a + b) };
+    }
+    return { epsilon: rounded(charges.map(amountOf).reduce((a, b) => a + b), true), times: 1 };
   }
 }
 
