@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.accuracy import draw, populations
 from benchmarks.accuracy.methods_claims import NEAR, PAPER, TEN
-from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded
+from benchmarks.accuracy.study import Claim, Figure, Section, Table, Track, seeded, verdict
 from oracles import oracle
 from oracles.calibrate import calibrate
 from oracles.consistency import METHODS, apply
@@ -160,22 +160,22 @@ def claims(everybody: list[Population]) -> list[Claim]:
     return [
         Claim(
             PAPER, "fixed sets: norm_sub, mle_apx and norm_hyb are best",
-            _verdict(min(near.values()), len(cells)),
+            verdict(min(near.values()), len(cells)),
             f"within 5% of the best of the ten in {counts} of {len(cells)} cells",
         ),
         Claim(
             PAPER, "fixed sets: norm_mul is as good on the 9 regions",
-            _verdict(sum(ratio <= NEAR for ratio in mul), len(mul)),
+            verdict(sum(ratio <= NEAR for ratio in mul), len(mul)),
             f"{min(mul):.2f} to {max(mul):.2f} times the error of the best of the ten",
         ),
         Claim(
             PAPER, "fixed sets: Power is poor",
-            _verdict(sum(ratio > NEAR for ratio in power), len(power)),
+            verdict(sum(ratio > NEAR for ratio in power), len(power)),
             f"`calibrate` has {min(power):.2f} to {max(power):.2f} times the error of the best of the ten",
         ),
         Claim(
             "(a question)", "fixed sets: `calibrate` with `best`, then norm_sub, is better than all ten",
-            _verdict(ahead, len(best)),
+            verdict(ahead, len(best)),
             f"in {ahead} of {len(best)} cells; {min(best):.2f} to {max(best):.2f} times the error of the best",
         ),
     ]  # fmt: skip
@@ -185,7 +185,3 @@ def _ratio(population: Population, partition: str, epsilon: float, method: str) 
     """Return the error of a method relative to that of the best of the ten."""
     least = min(population.error(epsilon, partition, other).mean for other in TEN)
     return population.error(epsilon, partition, method).mean / least
-
-
-def _verdict(wins: int, trials: int) -> str:
-    return "yes" if wins > 0.9 * trials else "no" if wins < 0.5 * trials else "mostly"

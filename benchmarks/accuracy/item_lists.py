@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Table
+from benchmarks.accuracy.study import Claim, Figure, Line, Panel, Plot, Table, verdict
 from oracles import Estimate
 from oracles.heavy import Evidence
 from oracles.types import Flags, Floats
@@ -133,27 +133,27 @@ def claims(data: str, lists: list[ItemLists]) -> list[Claim]:
     return [
         Claim(
             PAPER, f"{data}: Calibrate's list of heavy hitters is better at T",
-            _verdict(sum(ours >= plain for ours, plain in at_t), len(lists)),
+            verdict(sum(ours >= plain for ours, plain in at_t), len(lists)),
             "F1, with and without Calibrate: " + "; ".join(f"{ours:.3f}, {plain:.3f}" for ours, plain in at_t),
         ),
         Claim(
             PAPER, f"{data}: this list is better at all thresholds and epsilons",
-            _verdict(gains[CALIBRATE], len(cells)),
+            verdict(gains[CALIBRATE], len(cells)),
             f"a higher F1 than OUE, or the same, in {gains[CALIBRATE]} of {len(cells)} cells; with `best` in"
             f" {gains[BEST]}",
         ),
         Claim(
             PAPER, f"{data}: this list has a higher precision and a lower recall",
-            _verdict(min(precise, len(cells) - recalled), len(cells)),
+            verdict(min(precise, len(cells) - recalled), len(cells)),
             f"precision as high or higher in {precise} of {len(cells)} cells, recall as high or higher in {recalled}",
         ),
         Claim(
             PAPER, f"{data}: from T on, OUE and OUE-Zero list the same values",
-            _verdict(same, len(lists) * len(above)), f"the same scores in {same} of {len(lists) * len(above)} cells",
+            verdict(same, len(lists) * len(above)), f"the same scores in {same} of {len(lists) * len(above)} cells",
         ),
         Claim(
             PAPER, f"{data}: below T, OUE-Zero keeps its list, whose precision rises and recall falls",
-            _verdict(keeps, len(lists)), f"at {keeps} of {len(lists)} epsilons",
+            verdict(keeps, len(lists)), f"at {keeps} of {len(lists)} epsilons",
         ),
         Claim(
             PAPER, f"{data}: its gain is larger at small thresholds",
@@ -171,7 +171,3 @@ def _wins(cells: list[tuple[ItemLists, float]], label: str, *, of: int) -> int:
 
 def _falls(numbers: list[float]) -> bool:
     return all(a >= b for a, b in pairwise(numbers))
-
-
-def _verdict(wins: int, trials: int) -> str:
-    return "yes" if wins > 0.9 * trials else "no" if wins < 0.5 * trials else "mostly"

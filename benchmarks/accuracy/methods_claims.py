@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from benchmarks.accuracy.methods_cell import KNOWN, Cell
-from benchmarks.accuracy.study import Claim
+from benchmarks.accuracy.study import Claim, verdict
 
 TEN = ("base", "base_pos", "post_pos", "base_cut", "norm", "norm_mul", "norm_sub", "norm_cut", "norm_hyb", "mle_apx")
 """The ten methods of the paper's guide. calibrate and calibrate_norm_sub are compared with them."""
@@ -52,9 +52,11 @@ def _best(claim: str, cells: Sequence[Cell], method: str, measures: Sequence[str
             trials += 1
             wins += errors[method] <= NEAR * errors[least]
     winners = ", ".join(f"{m} {count}" for m, count in best.most_common(4))
-    verdict = "yes" if wins > 0.9 * trials else "no" if wins < 0.5 * trials else "mostly"
     return Claim(
-        source, claim, verdict, f"within 5% of the best of the ten in {wins} of {trials} cells; best: {winners}"
+        source,
+        claim,
+        verdict(wins, trials),
+        f"within 5% of the best of the ten in {wins} of {trials} cells; best: {winners}",
     )
 
 
@@ -62,12 +64,11 @@ def _known(claim: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
     trials = list(product(cells, measures))
     wins = sum(cell[KNOWN, measure].mean <= NEAR * min(cell[m, measure].mean for m in TEN) for cell, measure in trials)
     over_base = max(cell[KNOWN, m].mean / cell["base", m].mean for cell, m in trials)
-    verdict = "yes" if wins > 0.9 * len(trials) else "no" if wins < 0.5 * len(trials) else "mostly"
     result = (
         f"within 5% of the best of the ten in {wins} of {len(trials)} cells;"
         f" at worst {over_base:.1f} times base's error"
     )
-    return Claim(PAPER, claim, verdict, result)
+    return Claim(PAPER, claim, verdict(wins, len(trials)), result)
 
 
 def _compare(label: str, cells: Sequence[Cell], measures: Sequence[str]) -> Claim:
@@ -80,8 +81,9 @@ def _compare(label: str, cells: Sequence[Cell], measures: Sequence[str]) -> Clai
     result = (
         f"in {ahead} of {len(ratios)} cells; its error is {min(ratios):.2f} to {max(ratios):.2f} times that of the best"
     )
-    verdict = "yes" if ahead > 0.9 * len(ratios) else "no" if ahead < 0.5 * len(ratios) else "mostly"
-    return Claim("(a rule of thumb)", f"{label}: calibrate_norm_sub is better than all ten", verdict, result)
+    return Claim(
+        "(a rule of thumb)", f"{label}: calibrate_norm_sub is better than all ten", verdict(ahead, len(ratios)), result
+    )
 
 
 def _biases(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
@@ -98,6 +100,6 @@ def _biases(cells: Mapping[tuple[str, float], Cell]) -> list[Claim]:
                 figures.append(f"{name} {method} {group} {bias}")
                 if measured_sign != sign:
                     wrong.append(f"{name} {method} {group}")
-        verdict = "yes" if not wrong else f"not for {', '.join(wrong)}"
-        claims.append(Claim(PAPER, claim, verdict, "; ".join(figures) + " (in sigma; sums as shares)"))
+        answer = "yes" if not wrong else f"not for {', '.join(wrong)}"
+        claims.append(Claim(PAPER, claim, answer, "; ".join(figures) + " (in sigma; sums as shares)"))
     return claims

@@ -142,3 +142,8 @@ class Section:
 
 def mse(shares: Floats, truth: Floats) -> float:
     return float(np.mean((shares - truth) ** 2))
+
+
+def verdict(wins: int, trials: int) -> str:
+    """Return whether a claim holds: in more than 90% of trials, in at least half of them, or not."""
+    return "yes" if wins > 0.9 * trials else "no" if wins < 0.5 * trials else "mostly"
