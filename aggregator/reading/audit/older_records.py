@@ -5,19 +5,18 @@ import math
 import orjson
 
 from aggregator.reading.audit.ranges import read_final
-from aggregator.records.span import Span
 from aggregator.records.subject import IMPOSSIBLE
 
 WITHOUT_FLAG = f"without the flag {IMPOSSIBLE}"
 OTHER_ERROR = "with another error of its weighted total"
 
 
-def is_before(span: Span, raised_at: int) -> bool:
-    """Whether a worker of an older release has published the final of a window.
+def is_before(end: int, raised_at: int) -> bool:
+    """Whether a worker of an older release has published the final of a window that ends then.
 
     Workers of older releases stop before the formats version rises.
     """
-    return 1000 * span.end <= raised_at
+    return 1000 * end <= raised_at
 
 
 def difference(key: bytes, published: bytes | None, expected: bytes, raised_at: int) -> str | None:
@@ -30,7 +29,7 @@ def difference(key: bytes, published: bytes | None, expected: bytes, raised_at: 
 
     if IMPOSSIBLE in (expected_final.flags or ()) and IMPOSSIBLE not in final.flags:
         return WITHOUT_FLAG
-    if is_before(final.span, raised_at) and _has_other_error(published, expected):
+    if is_before(final.span.end, raised_at) and _has_other_error(published, expected):
         return OTHER_ERROR
     return None
 
