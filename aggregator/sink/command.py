@@ -15,7 +15,7 @@ from aggregator.sink.folder import Folder
 from aggregator.sink.follower import SinkFollower
 from aggregator.sink.metrics import SinkMetrics
 from aggregator.sink.object_store import ObjectStore
-from aggregator.sink.objects import SCHEMES, is_store
+from aggregator.sink.objects import is_store, unknown_kind
 from aggregator.sink.persistence import persist
 from aggregator.sink.sink_state import PATH, SinkState
 from aggregator.sink.waiting_rows import WaitingRows
@@ -37,7 +37,7 @@ from hubbub.command.options import (
 from hubbub.http.health import health, serving_alone
 from hubbub.http.scrape import scrape_handler
 from hubbub.kafka.settings import Kafka
-from oracles.errors import ParameterError, extra
+from oracles.errors import extra
 from oracles.query.settings import NAME
 
 HELP = """\
@@ -121,8 +121,7 @@ def _place(text: str) -> Path | str:
     if is_store(text):
         return text
     if _OTHER.match(text):
-        names = ", ".join(SCHEMES)
-        raise ParameterError(f"{text.partition(':')[0]}: is no kind of store; name a folder, or one of {names}")
+        raise unknown_kind(text)
     return Path(text)
 
 

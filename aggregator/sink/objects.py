@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from oracles.errors import extra
+from oracles.errors import ParameterError, extra
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -28,6 +28,12 @@ class Conflict(Exception):
 def is_store(text: str) -> bool:
     """Whether a text is the address of an object store."""
     return "://" in text and text.partition("://")[0] in SCHEMES
+
+
+def unknown_kind(text: str) -> ParameterError:
+    """Return the error about an address of another kind of store."""
+    names = ", ".join(SCHEMES)
+    return ParameterError(f"{text.partition(':')[0]}: is no kind of store; name a folder, or one of {names}")
 
 
 class Objects:

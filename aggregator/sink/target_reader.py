@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from aggregator.errors import TargetUnreachable
 from aggregator.sink import row_file
 from aggregator.sink.file_names import FINALS, OPEN, FileName, parse
-from aggregator.sink.objects import SCHEMES, Objects, is_store
+from aggregator.sink.objects import Objects, is_store, unknown_kind
 from oracles.errors import ParameterError
 from oracles.query.settings import nearest
 
@@ -88,9 +88,7 @@ def _source(place: str | Path) -> FileSource:
         return FolderSource(Path(place))
     if is_store(place):
         return StoreSource(place)
-    raise ParameterError(
-        f"{place.partition(':')[0]}: is no kind of store; name a folder, or one of {', '.join(SCHEMES)}"
-    )
+    raise unknown_kind(place)
 
 
 def _rows(source: FileSource, query: str, is_kind: Callable[[FileName], bool]) -> "DataFrame":
