@@ -15,10 +15,10 @@ from oracles.frame.frame import (
     encode_json,
     frames,
     header,
-    partition_of,
     split,
     with_id,
 )
+from oracles.frame.query_slots import partition_of, place_in, slots
 
 __all__ = [
     "HEADER_SIZE",
@@ -37,6 +37,8 @@ __all__ = [
     "frames",
     "header",
     "partition_of",
+    "place_in",
+    "slots",
     "split",
     "with_id",
 ]

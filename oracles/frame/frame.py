@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from oracles.errors import FrameError, ParameterError
-from oracles.frame.checks import MAX_GROUP, NONE, check_frame, check_group, check_id, is_whole_second
+from oracles.errors import FrameError
+from oracles.frame.checks import MAX_GROUP, NONE, check_frame, check_group, is_whole_second
 from oracles.frame.frame_json import eight, group_of, malformed, members, reports_of
 from oracles.types import Reports
 
@@ -236,18 +236,6 @@ def frames(data: bytes) -> Iterator[bytes | memoryview]:
             end = min(end, start + HEADER_SIZE + n * width)
         yield memoryview(data)[start:end] if end - start < len(data) else data
         start = end
-
-
-def partition_of(id: bytes, partitions: int) -> int:  # noqa: A002 - its public name
-    """Return the partition, of `partitions`, to which a frame with this id belongs.
-
-    >>> partition_of(bytes.fromhex("0102030405060708"), 12)
-    9
-    """
-    check_id(id)
-    if partitions < 1:
-        raise ParameterError(f"partitions must be at least 1, got {partitions}")
-    return int.from_bytes(id, "little") % partitions
 
 
 def _flat(data: bytearray | memoryview | None) -> bytes | memoryview:

@@ -21,7 +21,8 @@ NAMES = {
     "oracles.discover": "Strings ask search",
     "oracles.errors": "ConformanceError EntropyError FrameError HubbubError MissingExtra QueryError ReportError",
     "oracles.estimate": "Estimate Pure change quantile",
-    "oracles.frame": "MAX_FRAME TICK Frame blank decode encode encode_json frames header partition_of split with_id",
+    "oracles.frame": "MAX_FRAME TICK Frame blank decode encode encode_json frames header partition_of slots split "
+    "with_id",
     "oracles.group_total": "weighted_total WeightedTotal",
     "oracles.heavy": "heavy_hitters bounds Hitters",
     "oracles.kernels.arrays": "above add_counts integers runs",
