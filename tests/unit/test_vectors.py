@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles import ORACLES, oracle
-from oracles.frame import FrameError, decode, partition_of
+from oracles.frame import FrameError, decode, partition_of, place_in, slots
 from oracles.mechanisms import WITH_SUBSETS
 from oracles.mechanisms.table import best
 from oracles.multi import multi
@@ -337,12 +337,33 @@ def test_ids_choose_partitions(case):
     assert partition_of(bytes.fromhex(case["id"]), case["partitions"]) == case["partition"]
 
 
+def test_ids_choose_slots():
+    cases = json.loads((VECTORS / "slots.json").read_text())
+    assert len(cases) >= 200
+    for case in cases:
+        digest, name = bytes.fromhex(case["digest"]), bytes.fromhex(case["id"])
+        count, spread = case["partitions"], case["spread"]
+        assert partition_of(name, count, digest, spread) == case["partition"]
+        assert case["partition"] in slots(digest, spread, count)
+        for partition in {case["partition"], *slots(digest, spread, count), 0, count - 1}:
+            place = place_in(digest, spread, count, partition)
+            takes = place is not None and int.from_bytes(name, "little") % place[0] == place[1]
+            assert takes == (partition == case["partition"])
+
+
+def test_the_vectors_of_slots_can_be_made_again(tmp_path):
+    target = tmp_path / "slots.json"
+    subprocess.run([sys.executable, VECTORS / "slots.py", target], check=True)
+    assert target.read_bytes() == (VECTORS / "slots.json").read_bytes()
+
+
 def test_the_vectors_can_be_made_again(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, VECTORS / "make.py", tmp_path], check=True, env=environment)
     names = {path.name for path in tmp_path.iterdir()}
-    # Those two files come from programs of their own.
-    assert names == {path.name for path in VECTORS.glob("*.json")} - {"crowd-state-0.1.json", "records.json"}
+    # Those files come from programs of their own.
+    others = {"crowd-state-0.1.json", "records.json", "slots.json"}
+    assert names == {path.name for path in VECTORS.glob("*.json")} - others
     for name in names:
         assert (tmp_path / name).read_bytes() == (VECTORS / name).read_bytes()
 
