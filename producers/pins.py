@@ -27,9 +27,14 @@ EQUAL: dict[str, type | tuple[type, ...]] = {
     "attributes": Mapping,
     "pairs": (list, tuple),
     "groups": Mapping,
+    "about": str,
+    "purpose": str,
+    "contact": str,
     "digest": str,
 }
 """The members that must be equal as JSON, and the types of their values."""
+_TEXTS = ("about", "purpose", "contact")
+"""The members that only a definition has whose file has them."""
 _OPTIONAL = frozenset(EQUAL) - {"answers", "noise", "oracle", "digest"}
 MEMBERS = (*AT_MOST, *AT_LEAST, *EQUAL)
 LONGEST = 10**9
@@ -62,7 +67,9 @@ def read_pins(pinned: Pins) -> dict[str, Any]:
 def pins_of(query: Query, *, digest: bool = False) -> dict[str, Any]:
     """Return all members of a query that can be pinned, and the digest if asked for."""
     definition = _plain(public_definition(query))
-    return {member: definition.get(member) for member in MEMBERS if digest or member != "digest"}
+    # A text that nobody wrote binds nothing, and clients of older releases do not know its name.
+    left_out = {name for name in _TEXTS if name not in definition} | (set() if digest else {"digest"})
+    return {member: definition.get(member) for member in MEMBERS if member not in left_out}
 
 
 def check_pins(definition: Mapping[str, Any], pins: Mapping[str, Any]) -> None:

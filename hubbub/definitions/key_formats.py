@@ -7,7 +7,16 @@ from hubbub.definitions.table import dump
 from hubbub.texts import few
 from oracles.query import Query
 
-FIRST_FORMATS = {"compare": 3, "lengthened": 3, "prior": 3, "spread": 3}
+FIRST_FORMATS = {
+    "about": 3,
+    "compare": 3,
+    "contact": 3,
+    "lengthened": 3,
+    "prior": 3,
+    "public": 3,
+    "purpose": 3,
+    "spread": 3,
+}
 """The formats version by key. A key counts if the stored table of a query has it, by the file or by its edition."""
 
 

@@ -11,6 +11,7 @@ from oracles.query.answers import Attribute
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.draft import REQUIRED, Draft, Key
 from oracles.query.groups import Groups
+from oracles.query.purpose_keys import PURPOSE_KEYS
 from oracles.query.settings import FLAG, INSTANT, POSITIVE, Threshold, Window, choice, duration, instead, number
 from oracles.types import MAX_EPSILON
 
@@ -77,6 +78,12 @@ class Settings:
     """Shares of the groups in the population, in the order of their values. Empty if they are unknown."""
     compare: tuple[tuple[str, str], ...]
     """Pairs of groups whose differences bring alerts."""
+    about: str | None
+    """What is asked, for the person who answers. None if the file does not say it, as for the next two."""
+    purpose: str | None
+    contact: str | None
+    public: bool
+    """Whether results may be on a public page."""
 
 
 def _until(draft: Draft) -> Any:
@@ -294,6 +301,7 @@ KEYS = (
         settle=_threshold,
         dump=_threshold_in_file,
     ),
+    *PURPOSE_KEYS,
 )
 """All keys. Each reads its value after the keys above it."""
 

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from oracles.query.definition import Query
+from oracles.query.purpose_keys import purpose_of
 
 
 def public_definition(query: Query) -> dict[str, Any]:
@@ -33,4 +34,6 @@ def public_definition(query: Query) -> dict[str, Any]:
         "edges": query.edges,
         "groups": query.groups.table,
         "width": query.oracle.width,
+        # Absent unless the file has them, so that other items keep their bytes.
+        **purpose_of(query),
     }

@@ -57,7 +57,7 @@ _FRAME = {
     "additionalProperties": False,
 }
 _EDGES = {"type": "array", "items": {"type": "number"}}
-_OPTIONAL = ("domain", "attributes", "pairs", "subset", "rows")
+_OPTIONAL = ("domain", "attributes", "pairs", "subset", "rows", "about", "purpose", "contact")
 _QUERY = {
     "name": _TEXT,
     "digest": schema(Digest),
@@ -110,6 +110,9 @@ _QUERY = {
         "additionalProperties": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 255},
     },
     "width": schema(Annotated[int, {"minimum": 1, "description": "Bytes of a report"}]),
+    "about": {**_TEXT, "description": "What is asked, for the person who answers; absent if nobody wrote it"},
+    "purpose": {**_TEXT, "description": "Why it is asked; absent if nobody wrote it"},
+    "contact": {**_TEXT, "description": "Who asks; absent if nobody wrote it"},
 }
 _PROBLEM = {
     "status": schema(int),

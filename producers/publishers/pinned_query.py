@@ -26,6 +26,9 @@ _SAME_MEMBERS = (
     "subset",
     "rows",
     "groups",
+    "about",
+    "purpose",
+    "contact",
 )
 """Members that a query file has under the same name with the same value."""
 

@@ -64,11 +64,12 @@ def test_the_order_of_keys_and_missing_members_make_no_difference():
 
 
 def test_all_members_of_an_item_that_matter_can_be_pinned():
-    members = public_definition(query(groups={"os": ["x"]}))
+    whole = query(groups={"os": ["x"]}, about="a", purpose="b", contact="c")
+    members = public_definition(whole)
     others = set(members) - set(MEMBERS)
     assert others == {"name", "lateness", "skew", "from", "until", "classes", "thresholds", "edges", "width"}
-    assert set(pins_of(query(), digest=True)) == set(MEMBERS)
-    assert set(MEMBERS) - set(pins_of(query())) == {"digest"}
+    assert set(pins_of(whole, digest=True)) == set(MEMBERS)
+    assert set(MEMBERS) - set(pins_of(whole)) == {"digest"}
     assert read_pins(pins_of(query(), digest=True)) == pins_of(query(), digest=True)
 
 

@@ -379,7 +379,7 @@ FAULTS = [
     ('oracle = "olh"\nbuckets = 3', "buckets", "a power of two from 2 to 2048", "3"),
     ('oracle = "olh"\nbuckets = 8', "buckets", "from 2 to 4, the best", "8"),
     ("epsilom = 1", "epsilom", "did you mean 'epsilon'?", ""),
-    ("zzz = 1", "zzz", "choose from alerts_a_day, answers, attributes", ""),
+    ("zzz = 1", "zzz", "choose from about, alerts_a_day, answers, attributes", ""),
 ]
 FILES = {
     "empty.txt": b"",
