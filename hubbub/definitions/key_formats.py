@@ -15,6 +15,7 @@ FIRST_FORMATS = {
     "prior": 3,
     "public": 3,
     "purpose": 3,
+    "recorder": 3,
     "spread": 3,
 }
 """The formats version by key. A key counts if the stored table of a query has it, by the file or by its edition."""

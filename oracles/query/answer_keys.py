@@ -9,6 +9,7 @@ from oracles.query import answers, selection, settings, strings
 from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.draft import Draft, Key
 from oracles.query.groups import Groups, read_comparisons, read_groups, read_weights, weight_table
+from oracles.query.recorder import read_recorder
 from oracles.query.settings import FLAG, Rule, choice, whole
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ ANSWER_KEYS = (
         "other",
         'adds a last value "(other)" for answers outside the domain',
         FLAG,
-        default_text="true for named values",
+        default_text="true for named values, false with a recorder",
+        # A recorder knows no other answer than those of its domain.
+        settle=lambda draft: False if "recorder" in draft and draft["other"] is None else draft["other"],
         digest=lambda query: query.domain and query.domain.meaning.get("other"),
     ),
     Key(
@@ -125,6 +128,16 @@ ANSWER_KEYS = (
         settle=answers.read_pairs,
         dump=lambda query: query.pairs or None,
         digest=lambda query: query.pairs or None,
+    ),
+    Key(
+        "recorder",
+        'the notes that a device keeps, and tells as one answer about the period before: `{ keep = "count" }` '
+        "([behaviour.md](behaviour.md)). Needs `period`",
+        default_text="none",
+        settle=read_recorder,
+        dump=lambda query: query.recorder and query.recorder.in_file,
+        digest=lambda query: query.recorder and query.recorder.meaning,
+        no_strings="a recorder needs a domain that lists its values, or a scale",
     ),
     Key(
         "budget",

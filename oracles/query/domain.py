@@ -89,6 +89,29 @@ class Domain:
         return Rule("a value of the domain", lambda value: self.find(value) is not None, self.find)
 
     @property
+    def valid_value(self) -> str:
+        """The values in words, with one as an example."""
+        if self.values is None:
+            return f"a whole number from 0 to {self.named - 1}, such as 0"
+        return f"a value of the domain, such as {json.dumps(self.values[0], ensure_ascii=False)}"
+
+    def written(self, value: object) -> str | float | None:
+        """Return a value in the one form that a digest covers, or None if it is no value."""
+        position = self.find(value)
+        if position is None:
+            return None
+        return position if self.values is None else self.name(position)
+
+    @property
+    def top_amount(self) -> int:
+        """The least whole number that counts at the upper end."""
+        return self.named - 1
+
+    def position_of_amount(self, amount: float) -> int:
+        """Return the position of a number. Numbers beyond an end count at that end, fractions are cut off."""
+        return int(min(max(amount, 0), self.named - 1))
+
+    @property
     def name_bytes(self) -> int:
         """Bytes of the longest name of a value in JSON, in which a character may take six bytes."""
         if not self.values:

@@ -1,6 +1,7 @@
 """The domains of numbers, of unknown strings and of pairs."""
 
 import json
+import math
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +39,24 @@ class NumberDomain(Domain):
     def edges(self) -> list[float]:
         edges: list[float] = self.scale.edges.tolist()
         return edges
+
+    @property
+    def valid_value(self) -> str:
+        low, high = self.scale.low, self.scale.high
+        return f"a number of the scale, from {low:g} to {high:g}, such as {low:g}"
+
+    def written(self, value: object) -> float | None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value) if self.scale.low <= value <= self.scale.high else None
+
+    @property
+    def top_amount(self) -> int:
+        # A sum is at least 0, also on a scale of negative numbers only.
+        return max(math.ceil(self.scale.high), 0)
+
+    def position_of_amount(self, amount: float) -> int:
+        return self.position(amount)
 
     def wrong_form(self, answer: object) -> str | None:
         return None if isinstance(answer, int | float) and not isinstance(answer, bool) else "a number"

@@ -12,6 +12,7 @@ from oracles.query.domain import Domain, Ranges, Sets
 from oracles.query.draft import REQUIRED, Draft, Key
 from oracles.query.groups import Groups
 from oracles.query.purpose_keys import PURPOSE_KEYS
+from oracles.query.recorder import Recorder
 from oracles.query.settings import FLAG, INSTANT, POSITIVE, Threshold, Window, choice, duration, instead, number
 from oracles.types import MAX_EPSILON
 
@@ -84,6 +85,8 @@ class Settings:
     contact: str | None
     public: bool
     """Whether results may be on a public page."""
+    recorder: Recorder | None
+    """Notes that a device keeps and tells about, or None if the application gives the answers."""
 
 
 def _until(draft: Draft) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from oracles.errors import HubbubError, QueryError
 from oracles.query import Query, parse
 from oracles.query.public_definition import public_definition
+from oracles.query.recorder import recorder_keys
 from oracles.query.strings import keys_of_meaning
 from producers.errors import NotAllowed
 from producers.pins import check_numbers, check_pins
@@ -78,6 +79,7 @@ def _table(definition: Mapping[str, Any]) -> dict[str, Any]:
     oracle = definition["oracle"]
     domains = [definition.get("domain")]
     table |= keys_of_meaning(definition.get("domain"))
+    table |= recorder_keys(definition.get("recorder"))
     if "attributes" in definition:
         table["attributes"] = {name: attribute["domain"] for name, attribute in definition["attributes"].items()}
         domains = list(table["attributes"].values())
