@@ -9,6 +9,7 @@ from aggregator.plan import costs, memory, outlook, readers, visibility
 from aggregator.plan.kinds import of_query
 from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.kinds.values import of_optimum
+from aggregator.plan.recorder_text import sentence
 from aggregator.plan.visibility import promises
 from aggregator.process.defaults import MEMORY, RETENTION
 from aggregator.process.state_limit import worker_bytes
@@ -116,7 +117,8 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     for name, domain, _, _ in attribute_oracles(query):
         if domain.size > MOST_BLOCK_VALUES:
             yield f"{name}: with more than {MOST_BLOCK_VALUES:,} values, slow changes of several windows bring no alert"
-        if domain.values is not None and not domain.other:
+        # A recorder has a value of the domain for every note.
+        if domain.values is not None and not domain.other and query.recorder is None:
             yield f"{name}: other = false: a client with an answer outside the values sends nothing, which reveals that"
 
     yield from of_query(query).notices(query)
@@ -135,6 +137,7 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     tally = tally_size(query)
     yield f"{query.name}  {query.digest.hex()}"
     yield from label("counts", _counts(query))
+    yield from label("device", *filter(None, [sentence(query)]))
     yield from label("guarantee", *promises(query))
     yield from label("all windows", *readers.of_all(query))
     yield from label("few reports", *readers.of_few(query, clients))

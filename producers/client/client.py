@@ -101,6 +101,9 @@ class Client:
         BudgetSpent is raised, send nothing.
         """
         query = self.query
+        if query.recorder:
+            raise ReportError(f"query {query.name!r} has a recorder, which gives the answer: pass no value")
+
         with self._ledger.transaction() as transaction:
             answer_time = self._clock()
             self._check_period(transaction, answer_time)

@@ -57,7 +57,7 @@ _FRAME = {
     "additionalProperties": False,
 }
 _EDGES = {"type": "array", "items": {"type": "number"}}
-_OPTIONAL = ("domain", "attributes", "pairs", "subset", "rows", "about", "purpose", "contact")
+_OPTIONAL = ("domain", "attributes", "pairs", "subset", "rows", "recorder", "about", "purpose", "contact")
 _QUERY = {
     "name": _TEXT,
     "digest": schema(Digest),
@@ -108,6 +108,18 @@ _QUERY = {
         "description": "The name of the groups and their values; null: the query has none",
         "type": ["object", "null"],
         "additionalProperties": {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": 255},
+    },
+    "recorder": {
+        "description": "Notes that a device keeps, and the value of a period without one; absent without a recorder",
+        "type": "object",
+        "properties": {
+            "keep": schema(Literal["count", "max", "last", "step", "days", "since", "age"]),
+            "edges": {"type": ["array", "null"], "items": {"type": "integer", "minimum": 0}},
+            "empty": {"type": ["string", "number", "null"]},
+            "period": schema(Seconds),
+        },
+        "required": ["keep", "edges", "empty", "period"],
+        "additionalProperties": False,
     },
     "width": schema(Annotated[int, {"minimum": 1, "description": "Bytes of a report"}]),
     "about": {**_TEXT, "description": "What is asked, for the person who answers; absent if nobody wrote it"},

@@ -1218,8 +1218,9 @@ def test_every_listed_query_fits_the_description():
     listing = orjson.loads(DEFINITIONS.listing(AT / 1000).text)
     validator.validate(listing)
     properties = schemas["query"]["properties"].keys()
-    # test_pairs lists a query with pairs, test_purpose_keys one with texts, and the vectors have listings of sub.
-    usual = properties - {"pairs", "subset", "rows", "about", "purpose", "contact"}
+    # test_pairs lists a query with pairs, test_purpose_keys one with texts, test_recorder_key one with a recorder, and
+    # the vectors have listings of sub.
+    usual = properties - {"pairs", "subset", "rows", "recorder", "about", "purpose", "contact"}
     assert set(chain.from_iterable(listing["queries"])) == usual
 
 
