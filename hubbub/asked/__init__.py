@@ -1,0 +1,1 @@
+"""Lists of what is asked: numbered, signed by people, each with the hash of the list before."""
