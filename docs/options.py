@@ -18,7 +18,13 @@ from hubbub.__main__ import COMMANDS  # noqa: E402 - the path comes first
 
 PAGE = ROOT / "docs" / "options.md"
 ROOMS = ("hubbub", "producers", "aggregator", "oracles")
-GATEWAY_TOKEN = "gateway token"  # noqa: S105 - the name of a command
+STEPS = {
+    "asked new": "write the next list of what is asked",
+    "asked sign": "add a signature to a list",
+    "asked verify": "check all lists of a folder",
+    "gateway token": "make tokens for a gateway",
+}
+"""The commands of two words, with their purposes."""
 VARIABLES = {
     "HUBBUB_KAFKA_SECURITY_PROTOCOL": "`PLAINTEXT` (the default), `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",
     "HUBBUB_KAFKA_SASL_MECHANISM": "How to log in: `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
@@ -116,8 +122,8 @@ def cells(action: argparse.Action) -> tuple[str, str, str, str]:
 
 def sections() -> Iterator[str]:
     documented = set()
-    for command in sorted([*COMMANDS, GATEWAY_TOKEN]):
-        purpose = "make tokens for a gateway" if command == GATEWAY_TOKEN else COMMANDS[command][2]
+    for command in sorted([*COMMANDS, *STEPS]):
+        purpose = STEPS.get(command) or COMMANDS[command][2]
         yield f"\n## `hubbub {command}`\n\n{purpose[0].upper()}{purpose[1:]}.\n"
         yield "\n| option | environment variable | default | meaning |\n|--|--|--|--|\n"
         for action in parser_of(command)._actions:  # noqa: SLF001 - argparse has no public list

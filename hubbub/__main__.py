@@ -23,6 +23,7 @@ COMMANDS = {
     "plan": ("aggregator.plan.command", "stats", "compute the accuracy and the cost of a query"),
     "probe": ("aggregator.plan.probe", "stats", "bound the epsilon of any client, from its reports alone"),
     "pin": ("producers.pin_command", "", "print the limits of a query for an application to pin"),
+    "asked": ("producers.asked_command", "signed", "list what is asked, for people to sign and devices to check"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
     "doctor": ("aggregator.topics.doctor", "kafka", "say what an upgrade would change, and the way back"),
     "audit": (
@@ -50,6 +51,7 @@ PACKAGES = {
     "gateway": (*_KAFKA, "aiohttp", "prometheus_client"),
     "board": (*_STATS, "aiohttp", "rich", "prometheus_client"),
     "simulate": (*_KAFKA, "aiohttp", "prometheus_client"),
+    "signed": ("cryptography",),
     "sink": (*_STATS, "polars", "obstore", "aiohttp", "prometheus_client"),
 }
 """The packages that the commands of an extra cannot do without."""

@@ -12,14 +12,18 @@ from aggregator.plan import probe
 from hubbub.__main__ import COMMANDS, main
 from tests.queries import make_text
 
-PARSER_OF = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "options.py"))["parser_of"]
+_PAGE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "options.py"))
+PARSER_OF = _PAGE["parser_of"]
 
 MEANINGS = {
-    "FILE": "query file|CSV file",
+    "DIR": "folder of the lists",
+    "FILE": "query file|CSV file|list to sign",
     "FILE|NAME": "query file, .* and the name of the only query",
     "NAME": "part of the name of metrics|name of the query",
     "QUERY": "name of the query",
+    "STEP": "what to do",
     "--all-groups": "the total and each group",
+    "--application": "name of the application",
     "--alone": "accept a store without conditional writes",
     "--change": "answer to the question: once, life or hr",
     "--people": "answer to the question: people and time",
@@ -38,6 +42,7 @@ MEANINGS = {
     "--confidence": "confidence of the bound",
     "--connections": "limit of open connections",
     "--connections-each": "limit of open connections of one address",
+    "--drop": "query whose former document is not kept",
     "--digest": "print the digest too",
     "--device": "show a page on which you are a device",
     "--device-file": "write this page to a file",
@@ -46,6 +51,7 @@ MEANINGS = {
     "--epsilon": "privacy of each report",
     "--every": "longest time from a final to its row",
     "--exec": "the client, with its arguments",
+    "--expires": "end of the list",
     "--family-error": "probability that any value is significant by mistake",
     "--files": "period of a file",
     "--fill": "busy share of each core",
@@ -64,7 +70,8 @@ MEANINGS = {
     "--kafka": "brokers of Kafka|address of a real Kafka",
     "--each": "limit of reports a pane for each short-lived token",
     "--keep": "delete the files of days",
-    "--key": "make a key that signs",
+    "--key": "make a key that signs|file of your private key",
+    "--keys": "public keys",
     "--kind": "only windows of this kind|kind of answers",
     "--long": "print promises, errors and costs of all queries",
     "--last": "number of (existing records|frames to show)",
@@ -89,6 +96,7 @@ MEANINGS = {
     "--periods": "number of answers of a device",
     "--port": "port of (the|/metrics)",
     "--prefix": "prefix of the (names of )?topics|prefix of the names of topics",
+    "--previous": "list before",
     "--provisional": "include provisional records",
     "--queries": "query file",
     "--query": "(name of the )?query (to answer|of unknown strings|that the client answers)|name of the query",
@@ -118,6 +126,7 @@ MEANINGS = {
     "--strings": "plan for unknown strings",
     "--table": "sizes of two attributes",
     "--target-share": "print the clients, or the epsilon, that make this share detectable",
+    "--threshold": "keys that must sign",
     "--tls-cert": "PEM file of the certificate",
     "--tls-key": "PEM file of the certificate's key",
     "--to": "upper limit of the end|end of the range|folder of the files",
@@ -148,7 +157,7 @@ PAIRS = {
 
 def options():
     """Yield each command, and the name, the placeholder and the help of each of its options."""
-    for command in (*COMMANDS, "gateway token"):
+    for command in (*COMMANDS, *_PAGE["STEPS"]):
         for action in PARSER_OF(command)._actions:
             if action.help != argparse.SUPPRESS and "--help" not in action.option_strings:
                 names = action.option_strings or [action.metavar or action.dest]
@@ -187,6 +196,9 @@ def test_a_name_has_one_placeholder(name):
         placeholders.remove("PLACE")
     elif name == "--values":
         placeholders.remove("V")
+    elif name == "--key":
+        # A key of a gateway is made, and that of a person is a file.
+        placeholders.remove("PEM")
     assert len(placeholders) == 1
 
 
