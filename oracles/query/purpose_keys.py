@@ -20,7 +20,7 @@ _TEXT = Rule(
 )
 
 PURPOSE_KEYS = (
-    Key("about", "what is asked, in one sentence for the person who answers", _TEXT),
+    Key("about", "what is asked, in one sentence for the person who answers ([governance.md](governance.md))", _TEXT),
     Key("purpose", "why it is asked, in one sentence for the person who answers", _TEXT),
     Key("contact", "who asks, and where people can turn to: an address or a page", _TEXT),
     Key(
