@@ -3,6 +3,7 @@
 import argparse
 import multiprocessing
 import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -101,8 +102,11 @@ def broker_on_other_core() -> Iterator[Cluster]:
 
 @contextmanager
 def place_of(cluster: Any, text: str, partitions: int = PARTITIONS) -> Iterator[Place]:
-    """Make topics, and a folder with a query file."""
-    with tempfile.TemporaryDirectory() as folder, Place(cluster, Path(folder), text, partitions) as place:
+    """Make topics, and a folder with a query file. Its workers import and start all of a worker, as in production."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Place(cluster, Path(folder), text, partitions, begin=subprocess.Popen) as place,
+    ):
         yield place
 
 

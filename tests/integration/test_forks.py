@@ -8,7 +8,9 @@ import threading
 
 import pytest
 
+from benchmarks.harness import place_of
 from tests import forks
+from tests.queries import make_text
 from tests.slowness import patience
 
 WAIT = 60
@@ -150,3 +152,9 @@ def test_the_command_of_another_program_starts_as_usual():
     process = forks.start(["sh", "-c", "exit 3"], env=os.environ)
     assert isinstance(process, subprocess.Popen)
     assert process.wait(patience(WAIT)) == 3
+
+
+def test_a_worker_of_a_benchmark_is_no_fork(tansu):
+    """A fork has imported everything before, and its estimator is no child of it, so its CPU would be missing."""
+    with place_of(tansu, make_text("page", domain=4), 1) as place:
+        assert isinstance(place.start().process, subprocess.Popen)

@@ -78,11 +78,11 @@ def until(condition, seconds=PATIENCE):
 class Worker:
     """One process of `hubbub worker`."""
 
-    def __init__(self, start, env, folder, name):
+    def __init__(self, start, env, folder, name, begin=forks.start):
         self._output = folder / f"{name}.out"
         self._log = folder / f"{name}.log"
         with self._output.open("wb") as output, self._log.open("wb") as log:
-            self.process = forks.start(start, env=env, stdout=output, stderr=log)
+            self.process = begin(start, env=env, stdout=output, stderr=log)
 
     @property
     def address(self):
@@ -155,9 +155,13 @@ class Worker:
 
 
 class Place:
-    """A prefix with its topics, a query file, and the workers that are started there."""
+    """A prefix with its topics, a query file, and the workers that are started there.
 
-    def __init__(self, broker, folder, queries, partitions=2, *, kafka=None, **settings):
+    `begin` starts a process. A fork saves the imports, so benchmarks take `subprocess.Popen`.
+    """
+
+    def __init__(self, broker, folder, queries, partitions=2, *, kafka=None, begin=forks.start, **settings):
+        self._begin = begin
         self.kafka = kafka or create_topics(broker, partitions, **settings)
         self.partitions = partitions
         self.folder = folder
@@ -180,7 +184,7 @@ class Place:
 
     def start(self, *options, patch=None, **env):
         env = {**environment(self.kafka, self.file), **env}
-        worker = Worker([*command(patch), *options], env, self.folder, f"worker-{len(self.workers)}")
+        worker = Worker([*command(patch), *options], env, self.folder, f"worker-{len(self.workers)}", self._begin)
         self.workers.append(worker)
         return worker
 
