@@ -26,6 +26,7 @@ PREPARED = (
     "aggregator.worker.command",
     "aggregator.worker.start",
     "aggregator.publishing.finals.estimator",
+    "scipy.optimize",
     "aggregator.board.command",
     "aggregator.reading.tail.command",
     "producers.gateway.command",

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -256,3 +257,22 @@ def test_an_estimator_that_hangs_is_noticed(monkeypatch):
             assert not pool.is_stuck
 
     asyncio.run(run())
+
+
+FIRST_ANSWER = """\
+import pickle, sys
+from aggregator.publishing.finals.estimator_process import answers, load
+load()
+query, questions = pickle.load(sys.stdin.buffer)
+loaded = set(sys.modules)
+assert len(list(answers(query, questions, {}))) == len(questions)
+print(sorted(name for name in set(sys.modules) - loaded if name.startswith("scipy")))
+"""
+
+
+def test_the_first_answer_imports_no_part_of_scipy():
+    """The import takes a hundred times as long as a record, and the first final after a kill waits for it."""
+    questions = [Question(*final) for final in windows(ONE, 2)]
+    data = pickle.dumps((ONE, questions))
+    process = subprocess.run([sys.executable, "-c", FIRST_ANSWER], input=data, capture_output=True, check=False)
+    assert process.stdout == b"[]\n", process.stderr.decode()
