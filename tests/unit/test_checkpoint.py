@@ -145,6 +145,21 @@ def test_the_deletions_after_a_checkpoint_go_with_the_next_one():
     assert "progress" in second, "otherwise the changelog grows until the worker stops"
 
 
+def test_a_checkpoint_waits_while_a_partition_has_not_closed_what_another_has():
+    async def looks():
+        sources, log = recovered_sources()
+        checkpoints = checkpoints_of(sources, Prompt(), WriteBudget(10**6))
+        # The last record of each partition has the same late time.
+        for partition, part in ((0, slice(60)), (1, slice(60)), (0, slice(60, None)), (1, slice(60, None))):
+            sources[partition].take(log[partition][part])
+            yield checkpoints._lacks_closes()
+
+    async def answers():
+        return [look async for look in looks()]
+
+    assert asyncio.run(answers()) == [False, True, True, False]
+
+
 def test_after_many_writes_the_next_records_wait():
     async def run():
         sources, log = recovered_sources()
