@@ -207,3 +207,72 @@ def test_one_worker_of_two_in_a_loop_is_a_warning(tmp_path):
     last = (length - 1) * INTERVAL
     rules.alert("HubbubProcessRestarting", last, {"severity": "warning", **loop})
     pages(rules)
+
+
+def checkpoints(counts, lags, starts):
+    """Return the series of the checkpoints of a worker with one partition."""
+    return [
+        series("hubbub_checkpoint_seconds_count", counts, **WORKER),
+        series("hubbub_lag_records", lags, **WORKER, partition="0"),
+        series("process_start_time_seconds", starts, **WORKER),
+    ]
+
+
+def test_a_worker_that_saves_nothing_pages_though_most_scrapes_fail(tmp_path):
+    counts = [*range(CALM), *looped(CALM, None, None, None)]
+    there = [0] * CALM + ONCE
+    rules = Rules(tmp_path, checkpoints(counts, there, [100 if count is not None else None for count in counts]))
+    rules.alert("HubbubCheckpointsFailing", BEGINNING)
+    for seconds in range(BEGINNING + 660, END, INTERVAL):
+        rules.alert("HubbubCheckpointsFailing", seconds, {"severity": "critical", **WORKER})
+    rules.run()
+
+
+def test_a_worker_that_saves_slowly_pages_though_most_scrapes_fail(tmp_path):
+    counts = [*range(CALM), *(None if scrape % 4 else CALM + scrape // 4 for scrape in range(LOOP))]
+    sums = [count and (count if count < CALM else CALM + 14 * (count - CALM)) for count in counts]
+    lines = checkpoints(counts, [0] * CALM + ONCE, [100 if count is not None else None for count in counts])
+    rules = Rules(tmp_path, [*lines, series("hubbub_checkpoint_seconds_sum", sums, **WORKER)])
+    place = {**PLACE, "instance": WORKER["instance"]}
+    for seconds in range(BEGINNING + 660, END, INTERVAL):
+        rules.alert("HubbubCheckpointsFailing", seconds, {"severity": "critical", **place})
+    rules.run()
+
+
+def test_a_worker_in_a_loop_is_no_page_about_checkpoints(tmp_path):
+    """Another worker may publish for it, and if none does, HubbubFinalsStale pages."""
+    rules = Rules(tmp_path, checkpoints([*range(CALM), *ZERO], [0] * (CALM + LOOP), [100] * CALM + STARTS))
+    for seconds in range(0, END, INTERVAL):
+        rules.alert("HubbubCheckpointsFailing", seconds)
+    rules.run()
+
+
+FAULTS = {
+    "HubbubRecordsLost": ("hubbub_lost_records_total", {}, "critical", False),
+    "HubbubRecordsTooLarge": ("hubbub_records_too_large_total", {"query": "homepage"}, "warning", True),
+    "HubbubPoisoningSuspected": ("hubbub_flags_total", {"query": "homepage", "flag": "skewed"}, "warning", True),
+    "HubbubWindowsIncomplete": ("hubbub_flags_total", {"query": "homepage", "flag": "incomplete"}, "warning", True),
+    "HubbubIdsOverflow": ("hubbub_flags_total", {"query": "homepage", "flag": "ids_overflow"}, "warning", True),
+}
+"""The counter of each alert, its labels, the severity of the alert, and whether it names the query."""
+
+
+@pytest.mark.parametrize("life", ["a new address", "the same address"])
+def test_a_fault_found_before_the_first_scrape_of_a_worker_is_an_alert(tmp_path, life):
+    """Kafka deletes reports while no worker runs, so the next worker finds the loss as it starts."""
+    new = {**WORKER, "instance": "b:8801"} if life == "a new address" else WORKER
+    former = [7] * CALM if life == "the same address" else [None] * CALM
+    starts = ([-5000] if life == "the same address" else [None]) * CALM + [BEGINNING - 10] * LOOP
+    lines = [series("process_start_time_seconds", starts, **new)]
+    for metric, labels in {metric: labels for metric, labels, *_ in FAULTS.values()}.items():
+        for flag in ("skewed", "incomplete", "ids_overflow") if "flag" in labels else (None,):
+            own = {**labels, "flag": flag} if flag else labels
+            lines.append(series(metric, former + [7] * LOOP, **new, **own))
+
+    rules = Rules(tmp_path, lines)
+    for name, (_, _, severity, has_query) in FAULTS.items():
+        query = {"query": "homepage"} if has_query else {}
+        rules.alert(name, BEGINNING - INTERVAL)
+        rules.alert(name, BEGINNING + 60, {"severity": severity, **PLACE, **query})
+    rules.alert("HubbubRecordsLost", BEGINNING + 960)
+    rules.run()
