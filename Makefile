@@ -29,20 +29,26 @@ help: ## say what can be made
 
 # One virtual environment; each target adds the extras it needs, again whenever pyproject.toml or a kernel changes.
 .venv/.made:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "hubbub needs Python 3.11 or newer; say PYTHON=/path/to/python3.11"; exit 2; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		version=$$("$(PYTHON)" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo missing); \
+		echo "hubbub needs Python 3.11 or newer, and $(PYTHON) is $$version. Name another: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 2; }
 	@echo "setting up .venv"
-	@$(PYTHON) -m venv .venv
+	@$(STOPPED); errors=$$("$(PYTHON)" -m venv .venv 2>&1) || { echo "$$errors"; echo "Python cannot make .venv, and the lines above say why"; exit 1; }
 	@touch $@
 
 # Tests and CI install only pinned packages, hash by hash. pip builds hubbub itself with the pinned tools.
 .venv/.%: pyproject.toml $(wildcard oracles/kernels/source/*) | .venv/.made
 	@echo "installing hubbub[$*] into .venv (a minute or less)"
-	@case $* in \
+	@$(STOPPED); case $* in \
 		test|lint) $(PIP) --require-hashes --no-deps -r .ci/requirements.txt && $(PIP) --require-hashes --no-deps -r deploy/build-requirements.txt && \
 			PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) --no-build-isolation --no-deps --editable .;; \
 		*) $(PIP) --editable '.[$*]';; \
-	esac
+	esac || { echo "hubbub[$*] is not installed, and the lines above say why. Without a connection, give pip a proxy (https_proxy) or" \
+		"a folder of wheels (PIP_FIND_LINKS). Then run make $(MAKECMDGOALS) again"; exit 1; }
 	@touch $@
+
+# Ctrl-C would otherwise end in a traceback of Python.
+STOPPED = trap 'echo "stopped; the next make begins with what is missing"; exit 130' INT
 
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
