@@ -92,7 +92,9 @@ def main(arguments: list[str] | None = None) -> int:
         if error.errno not in FULL or not _output_fails():
             raise
         _drop_output()
-        sys.stderr.write(f"hubbub: the output cannot be written: {error.strerror}\n")
+        sys.stderr.write(
+            f"hubbub: the output cannot be written: {error.strerror}. Free some space, or write elsewhere\n"
+        )
         return 1
 
 

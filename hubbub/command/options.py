@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NoReturn, TypeVar
+from typing import IO, Any, NoReturn, TypeVar
 
 from hubbub.kafka.rights import access_refusal, hint
 from hubbub.kafka.settings import PREFIX, SECURITY, SERVERS, parse_prefix, parse_servers
@@ -154,6 +154,12 @@ class Parser(argparse.ArgumentParser):
             matches = difflib.get_close_matches(unknown[1], self._option_string_actions, 1)
             message += f"; did you mean {matches[0]}?" if matches else ""
         super().error(message)
+
+    def _print_message(self, message: str, file: IO[str] | None = None) -> None:  # type: ignore[override]
+        # argparse itself hides the error of a full disk, and the command would end with 0.
+        output = file or sys.stderr
+        if message and output is not None:
+            output.write(message)
 
 
 def parser_of(command: str, description: str) -> argparse.ArgumentParser:

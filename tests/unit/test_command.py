@@ -126,7 +126,7 @@ def test_sigterm_ends_a_command_that_waits_for_a_broker(name, tmp_path):
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", [["--help"], ["plan", "--clients", "1e6", "--size", "8"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["plan", "--clients", "1e6", "--size", "8"]])
 def test_a_full_disk_is_one_line_and_code_1(arguments, unbuffered):
     with Path("/dev/full").open("w") as full:
         process = subprocess.run(
@@ -137,5 +137,8 @@ def test_a_full_disk_is_one_line_and_code_1(arguments, unbuffered):
             text=True,
             check=False,
         )
-    assert process.stderr == "hubbub: the output cannot be written: No space left on device\n"
+    assert (
+        process.stderr
+        == "hubbub: the output cannot be written: No space left on device. Free some space, or write elsewhere\n"
+    )
     assert process.returncode == 1
