@@ -388,6 +388,15 @@ def test_lines_say_once_that_a_query_is_quiet_or_late(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines() == [f"visits: no reports since {clock(START + 40)}"]
 
 
+def test_lines_say_once_that_a_query_has_no_such_windows(capsys):
+    overview, lines = Overview("visits", Window("tumbling", 77, 77)), Lines()
+    define(overview, VISITS)
+    lines.show(overview, *take(overview, News([one_record(VISITS, MANY, end=40)], [])))
+    for _ in range(4):
+        lines.show(overview, [], [])
+    assert capsys.readouterr().out == "visits: it has no windows of this kind, only 10s\n"
+
+
 def test_lines_say_once_that_no_query_has_the_name(capsys):
     overview, lines = Overview("visit"), Lines()
     define(overview, VISITS)

@@ -217,6 +217,11 @@ class Overview:
             return None
 
         tracks = self.tracks_of(name)
+        # An earlier version of the query may have published windows that this one has not.
+        if self.window not in (None, *query.windows) and not tracks:
+            windows = ", ".join(map(label, query.windows))
+            return QueryPulse("waiting", None, f"it has no windows of this kind, only {windows}", "", "")
+
         retired = name not in self._definitions.definitions.active
         latest = self.latest.get(name)
         status = self._statuses.get(query.digest.hex())
