@@ -65,10 +65,13 @@ def _check(report: Report, options: argparse.Namespace) -> int:
         advice = nearest(options.name, [*file.queries])
         raise ParameterError(f"{options.file}: there is no query {options.name!r}; {advice}")
     if not options.long and options.name is None:
-        report.say("".join(f"{line}\n" for line in short_lines(queries, options.partitions, options.clients)))
+        report.say("".join(f"{line}\n" for line in short_lines(file, options.partitions, options.clients)))
     for query in queries:
+        # With a name the answer has this query alone, also as JSON.
+        if options.name not in (None, query.name):
+            continue
         lines = [*check_text.lines(query, options.partitions, options.clients)]
-        if options.long or query.name == options.name:
+        if options.long or options.name is not None:
             report.say("\n".join(lines) + "\n\n")
         report.members["queries"].append({"name": query.name, "digest": query.digest.hex(), "lines": lines})
 

@@ -10,7 +10,8 @@ from aggregator.plan.kinds.audience import Audience
 from aggregator.plan.visibility import sum_of_charges
 from hubbub.command.options import in_bytes
 from hubbub.texts import few, up
-from oracles.query import Query
+from oracles.mechanisms import NEWEST
+from oracles.query import File, Query
 from oracles.query.lifetime import DEVICE_EPSILON
 
 LINES_OF_A_QUERY = 12
@@ -26,16 +27,19 @@ _NAME = 32
 """Most characters of a name in the table."""
 
 
-def short_lines(queries: Collection[Query], partitions: int, clients: int | None) -> list[str]:
+def short_lines(file: File, partitions: int, clients: int | None) -> list[str]:
     """Return at most 12 lines for each query, and 40 for a file, in 100 columns."""
+    queries = file.queries.values()
     lines = [*label("budget", _first_sentences(sum_of_charges(queries, DEVICE_EPSILON)))]
     lines += _table(queries, clients)
     need = memory.worker(queries, partitions).total
     lines += label("worker", f"about {in_bytes(need)} of memory with all {partitions} partitions")
     lines += label("more", "`hubbub check NAME` prints all about one query, `hubbub check --long` about all")
 
-    # The line about a newer edition comes after these.
-    room = min(LINES, LINES_OF_A_QUERY * len(queries)) - len(lines) - _EDITION
+    # The lines about a newer edition come after these.
+    room = min(LINES, LINES_OF_A_QUERY * len(queries)) - len(lines)
+    if file.edition < NEWEST:
+        room -= _EDITION
     return lines + _fitted([[*label("warning", text)] for text in shared(queries, clients)], room)
 
 

@@ -125,6 +125,9 @@ def warnings(query: Query, clients: int | None = None) -> Iterator[str]:
     if clients is not None:
         yield from visibility.small_steps(query, clients)
 
+
+def notes(query: Query) -> Iterator[str]:
+    """Yield what a reader of the estimates should know, and nobody needs to change."""
     longest = max(window.size for window in query.windows)
     if query.period < longest:
         reason = "clients answer repeatedly in it, with the same noise, so not all its reports are independent"
@@ -177,11 +180,12 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
         own_errors = list(of_query(query).errors(query))
         yield from align(iter(own_errors or _errors(query)), (0,))
 
-    texts = list(warnings(query, clients))
-    if texts:
+    remarks = [("warning", text) for text in warnings(query, clients)]
+    remarks += [("note", text) for text in notes(query)]
+    if remarks:
         yield ""
-    for text in texts:
-        yield from label("warning", text)
+    for name, text in remarks:
+        yield from label(name, text)
 
 
 def _counts(query: Query) -> str:

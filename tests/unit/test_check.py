@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from aggregator.plan import check, check_table, check_text, costs, readers
+from aggregator.plan import check, check_table, check_text, costs, init, readers
 from aggregator.process import state_limit
 from hubbub.command import options
 from oracles.estimate import quantile
@@ -187,10 +187,6 @@ def test_a_promise_is_never_rounded_in_its_favour():
             ONE + "other = false",
             "answer: other = false: a client with an answer outside the values sends nothing, which reveals that",
         ),
-        (
-            ONE + 'windows = ["1m", "all"]\nperiod = "30s"\ncrowd = 1',
-            "the period of 30 s is shorter than the longest finite window",
-        ),
     ],
 )
 def test_an_unusual_setting_gives_one_warning(body, reason):
@@ -212,6 +208,27 @@ def test_an_unusual_setting_gives_one_warning(body, reason):
 )
 def test_an_ordinary_query_gives_no_warning(body):
     assert list(check_text.warnings(read(body))) == []
+
+
+def test_a_short_period_is_a_note_and_no_warning(folder, capsys):
+    body = ONE + 'windows = ["1m", "all"]\nperiod = "30s"\ncrowd = 1\n'
+    assert list(check_text.warnings(read(body))) == []
+    assert "note the period of 30 s is shorter than the longest finite window, 60 s" in text_of(body)
+    write(folder, f"edition = 2\n[queries.one]\n{body}")
+    assert check.main([]) == 0
+    assert "period" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", init.KINDS)
+def test_check_warns_of_a_file_of_init_only_of_personal_strings(folder, capsys, kind):
+    assert init.main(["--yes", "--kind", kind]) == 0
+    capsys.readouterr()
+    assert check.main([]) == 0
+    output = capsys.readouterr().out
+    assert len(output.splitlines()) <= 12
+    assert "with --long\n" not in output
+    assert output.count("  warning  ") == (kind == "names")
+    assert ("a string can itself be personal" in output) == (kind == "names")
 
 
 @pytest.mark.parametrize("solution", ["spl", "smp", "rsfd"])

@@ -115,6 +115,16 @@ def test_check_prints_one_object(tmp_path, capsys):
     assert document["topic"] is None
 
 
+def test_check_of_a_name_has_this_query_alone(tmp_path, capsys):
+    path = tmp_path / "hubbub.toml"
+    path.write_text(TEXT + TEXT.replace("page", "other"))
+    _, document = report_of(capsys, str(path))
+    names = [query["name"] for query in document["queries"]]
+    assert len(names) == 2
+    _, document = report_of(capsys, str(path), names[1])
+    assert [query["name"] for query in document["queries"]] == names[1:]
+
+
 @pytest.mark.parametrize(
     ("text", "options", "words"),
     [
