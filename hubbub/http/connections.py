@@ -15,10 +15,12 @@ try:
     import fcntl
     import termios
 except ImportError:  # Windows has neither, and there only the bytes in the process count
-    OUTQ = None
+    OUTQ = INQ = None
 else:
     OUTQ = termios.TIOCOUTQ
     """The request for the bytes in a send queue that the other side has not acknowledged."""
+    INQ = termios.FIONREAD
+    """The request for the bytes in a receive queue that the process has not read."""
 
 _TCP_INFO = getattr(socket, "TCP_INFO", -1)
 _COUNTS = struct.Struct("=QQ")
@@ -56,7 +58,7 @@ class Connection:
         self.unpaid_seconds = 0.0
         """Seconds of CPU that are not charged yet. They are below 0 if more is charged than was used."""
         self.handshake: Holder | None = None
-        """The place among the handshakes in progress."""
+        """The place among the handshakes in progress, until the hello is answered."""
         self.on_close: Callable[[], object] | None = None
         """Ends the wait for a handshake, before there is a transport."""
         self.on_slow: Callable[[], None] | None = None
@@ -106,13 +108,12 @@ class Connection:
     def unsent(self) -> int:
         """The bytes that the other side's system has not acknowledged."""
         size = 0 if self.transport is None else self.transport.get_write_buffer_size()
-        if OUTQ is None:
-            return size
-        try:
-            queue = fcntl.ioctl(self._client, OUTQ, b"\0\0\0\0")
-        except (OSError, ValueError):  # it is closed
-            return size
-        return size + int.from_bytes(queue, "little")
+        return size + self._queue(OUTQ)
+
+    @property
+    def unread(self) -> int:
+        """The bytes that the system has received and the process has not read."""
+        return self._queue(INQ)
 
     def hold_answer(self, size: int = 0) -> bool:
         """Count the unsent bytes and so many more. Return False if there is no room, and the connection must end."""
@@ -167,6 +168,16 @@ class Connection:
         """Begin the debt of the next request, if the last answer was still being read."""
         if self._owes_reading and self.place is not None:
             self.enter(self.state, now)
+
+    def _queue(self, request: int | None) -> int:
+        """Return the bytes in a queue of the system, or 0 if the connection is closed or the system cannot tell."""
+        if request is None:
+            return 0
+        try:
+            queue = fcntl.ioctl(self._client, request, b"\0\0\0\0")
+        except (OSError, ValueError):
+            return 0
+        return int.from_bytes(queue, "little")
 
     def _moved(self) -> tuple[int, int]:
         """Return the bytes that were acknowledged and received since the last call."""

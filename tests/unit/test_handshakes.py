@@ -1,15 +1,17 @@
-"""The TLS handshakes of a port: only some are in progress, and the others wait for a place."""
+"""The TLS handshakes of a port: only some are in progress, and a silent client holds none of their places."""
 
 import asyncio
 import socket
 import ssl
 from asyncio import sslproto
 from contextlib import ExitStack, suppress
+from types import SimpleNamespace
 
 import pytest
 import trustme
 
-from hubbub.http import handshakes, listener, port_protocol
+from hubbub.http import handshakes, listener, port_protocol, port_shares
+from hubbub.http.connections import ConnectionState
 from hubbub.http.port_shares import PortShares
 from tests.hostile.attacks import whole_hello
 from tests.unit.test_connections import HALF_HANDSHAKE
@@ -46,13 +48,17 @@ async def connect(stack, number, source, start):
     return stranger
 
 
-async def fill(stack, shares, number, networks):
-    """Open twice as many connections as there are handshakes, from these networks, and return them."""
-    strangers = []
-    for index in range(2 * LIMIT):
-        strangers.append(await connect(stack, number, f"127.1.{index % networks}.1", HELLO))
-        while shares.handshakes.shares.held < min(LIMIT, index + 1):  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0)
+def is_silent(connection):
+    """Whether the port has answered the hello. Before a hello is whole, its end would stop the wait for it."""
+    return connection.state is ConnectionState.HANDSHAKE and connection.on_close is None
+
+
+async def silence(stack, shares, number, networks):
+    """Open twice as many silent connections as there are handshakes. Each owes its next message."""
+    sources = [f"127.1.{index % networks}.1" for index in range(2 * LIMIT)]
+    strangers = [await connect(stack, number, source, HELLO) for source in sources]
+    while len(strangers) > sum(map(is_silent, shares._connections)):  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0)
     return strangers
 
 
@@ -70,51 +76,67 @@ async def drip(strangers):
 
 @pytest.mark.parametrize("drips", [False, True])
 @pytest.mark.parametrize("networks", [1, 2 * LIMIT])
-def test_handshakes_give_way_to_those_of_networks_that_used_less(networks, drips, monkeypatch):
-    """If there are more networks than places, each has one at most. Then the time in the last seconds decides."""
+def test_no_handshake_waits_for_silent_ones_of_many_networks(networks, drips, monkeypatch):
+    """Time stands still, as when an attack begins: nobody has used more of it, and no client is slow yet."""
     monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
-    monkeypatch.setattr(handshakes, "MARGIN", 0.1)
+    monkeypatch.setattr(handshakes, "time", SimpleNamespace(monotonic=lambda: 1.0))
 
     async def run():
         shares = PortShares()
         with ExitStack() as stack:
             async with with_tls(shares) as (_, number):
-                strangers = await fill(stack, shares, number, networks)
+                strangers = await silence(stack, shares, number, networks)
                 task = asyncio.create_task(drip(strangers if drips else []))
-                for source in ("127.2.0.1", "127.2.1.1"):
-                    assert (await ask(number, source)).startswith(b"HTTP/1.1 200 ")
-                assert shares.handshakes.shares.held <= LIMIT
+                sources = ["127.1.0.1", "127.2.0.1", *LIMIT * ["127.2.1.1"]]
+                answers = await asyncio.gather(*(ask(number, source) for source in sources))
+                assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
+                assert shares.ends.total() == 0
+                assert shares.handshakes.shares.held == 0
                 task.cancel()
 
     asyncio.run(run())
 
 
-def test_many_handshakes_of_one_network_lose_no_place_to_networks_that_used_more(monkeypatch):
-    """An honest network with several handshakes at a time keeps them, because strangers used far more time."""
+def test_a_silent_handshake_ends_by_its_lag(monkeypatch):
     monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
-    monkeypatch.setattr(handshakes, "MARGIN", 0.1)
+    monkeypatch.setattr(port_shares, "PATIENCE", 0.1)
 
     async def run():
         shares = PortShares()
         with ExitStack() as stack:
             async with with_tls(shares) as (_, number):
-                await fill(stack, shares, number, 2 * LIMIT)
-                answers = await asyncio.gather(*(ask(number, "127.2.0.1") for _ in range(LIMIT)))
-                assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers)
+                await connect(stack, number, "127.1.0.1", HELLO)
+                while not shares.ends["slow"]:  # noqa: ASYNC110 - no event
+                    await asyncio.sleep(0)
+                assert shares.ends.total() == 1
 
     asyncio.run(run())
 
 
-def test_within_one_address_a_handshake_that_lags_gives_way(monkeypatch):
-    monkeypatch.setattr(handshakes, "HANDSHAKES", LIMIT)
-    monkeypatch.setattr(handshakes, "GRACE", 0.1)
+def test_a_handshake_waits_while_others_have_no_answer(monkeypatch):
+    """TLS answers a hello when it takes it. Here the test takes it."""
+    monkeypatch.setattr(handshakes, "HANDSHAKES", 1)
 
     async def run():
         shares = PortShares()
         with ExitStack() as stack:
-            async with with_tls(shares) as (_, number):
-                await fill(stack, shares, number, 1)
-                assert (await ask(number, "127.1.0.1")).startswith(b"HTTP/1.1 200 ")
+            pairs = [[stack.enter_context(end) for end in socket.socketpair()] for _ in range(2)]
+            for client, _ in pairs:
+                client.sendall(HELLO)
+            first, second = (shares.admit(server, "127.1.0.1", has_tls=True) for _, server in pairs)
+            await shares.handshakes.begin(first)
+            task = asyncio.create_task(shares.handshakes.begin(second))
+            for _ in range(10):
+                await asyncio.sleep(handshakes.LOOK)
+            assert first.state is ConnectionState.WORK
+            assert second.handshake is None
+
+            pairs[0][1].recv(len(HELLO))
+            await task
+            assert first.state is ConnectionState.HANDSHAKE
+            assert second.handshake is not None
+            shares.leave(second)
+            assert shares.handshakes.shares.held == 0
 
     asyncio.run(run())
 
@@ -126,11 +148,9 @@ def test_a_client_without_a_whole_hello_has_no_handshake_in_progress():
             async with with_tls(shares) as (_, number):
                 for start in (b"", HALF_HANDSHAKE, HELLO[:-1]):
                     await connect(stack, number, "127.1.0.1", start)
-                await connect(stack, number, "127.1.0.1", HELLO)
-                while shares.open < 4 or not shares.handshakes.shares.held:  # noqa: ASYNC110 - no event
-                    await asyncio.sleep(0)
                 assert (await ask(number, "127.1.0.1")).startswith(b"HTTP/1.1 200 ")
-                assert shares.handshakes.shares.held == 1
+                waiting = [connection for connection in shares._connections if connection.on_close is not None]
+                assert len(waiting) == 3
 
     asyncio.run(run())
 
