@@ -30,30 +30,43 @@ class Rates:
         """Return the seconds until the sender has a unit, or 0 if it has one."""
         if not self.limited:
             return 0.0
-        level = self._refill(sender, time_s)
-        return 0.0 if level >= 1 else (1 - level) / self._rate
+        level = self.level(sender, time_s)
+        self.keep(sender, level, time_s)
+        return self.wait_at(level)
 
     def take(self, sender: object, time_s: float) -> float:
         """Take a unit and return 0, or return the seconds until the sender has one."""
-        wait = self.wait(sender, time_s)
-        if not wait:
-            self.charge(sender, time_s, 1.0)
+        if not self.limited:
+            return 0.0
+        level = self.level(sender, time_s)
+        wait = self.wait_at(level)
+        self.keep(sender, level if wait else level - 1.0, time_s)
         return wait
 
     def charge(self, sender: object, time_s: float, units: float) -> None:
         """Take units, even more than the sender has, which then waits longer for the next one."""
         if self.limited:
-            self._levels[sender] = self._refill(sender, time_s) - units, time_s
+            self.keep(sender, self.level(sender, time_s) - units, time_s)
 
-    def _refill(self, sender: object, time_s: float) -> float:
+    def level(self, sender: object, time_s: float) -> float:
         """Return the units of a sender, with those since its last request. A clock that was set back adds none."""
-        level, charge_time = self._levels.pop(sender, (self._room, time_s))
-        level = min(self._room, level + max(0.0, time_s - charge_time) * self._rate)
+        entry = self._levels.get(sender)
+        if entry is None:
+            return self._room
+        level, charge_time = entry
+        return min(self._room, level + max(0.0, time_s - charge_time) * self._rate)
+
+    def keep(self, sender: object, level: float, time_s: float) -> None:
+        """Set the units of a sender. A refused request counts as its last one too, so that it is not forgotten."""
         self._levels[sender] = level, time_s
+        self._levels.move_to_end(sender)
         # Strangers with many addresses would fill the memory. A forgotten sender starts with all its units.
         if len(self._levels) > self._most:
             self._levels.popitem(last=False)
-        return level
+
+    def wait_at(self, level: float) -> float:
+        """Return the seconds until a sender with so many units has one."""
+        return 0.0 if level >= 1.0 else (1.0 - level) / self._rate
 
 
 class NetworkRates:
@@ -67,9 +80,16 @@ class NetworkRates:
         """Take a unit of each network and return 0, or return the seconds until all of them have one."""
         if not self.limited:
             return 0.0
-        levels = [(self._rates[TIMES.get(name[-3:], 1.0)], name) for name in path]
-        wait = max(rates.wait(name, time_s) for rates, name in levels)
-        if not wait:
-            for rates, name in levels:
-                rates.charge(name, time_s, 1.0)
+        wait = 0.0
+        levels: list[tuple[Rates, str, float]] = []
+        for name in path:
+            rates = self._rates[TIMES.get(name[-3:], 1.0)]
+            level = rates.level(name, time_s)
+            levels.append((rates, name, level))
+            if level < 1.0:
+                wait = max(wait, rates.wait_at(level))
+
+        units = 0.0 if wait else 1.0
+        for rates, name, level in levels:
+            rates.keep(name, level - units, time_s)
         return wait
