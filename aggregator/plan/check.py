@@ -16,6 +16,7 @@ from hubbub.command.retirement import add_retire, retired
 from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
 from hubbub.definitions.key_formats import early_keys
+from hubbub.definitions.spread_change import NOTICE
 from hubbub.texts import few, up
 from oracles.errors import HubbubError, ParameterError
 from oracles.mechanisms import NEWEST
@@ -268,6 +269,7 @@ def compare(file: File, definitions: Definitions, default: float, retire: Collec
             more += query.record_charge * query.charges
         elif query.digest == predecessor.digest:
             yield f"{name}: keeps its digest {predecessor.digest.hex()}."
+            yield from _new_spread(predecessor, query)
         elif with_active_settings(query, predecessor) is not query and name not in {*update.edition_lines, *restarts}:
             yield (
                 f"{name}: keeps its digest {predecessor.digest.hex()}, because workers keep the active settings. Add "
@@ -286,6 +288,15 @@ def compare(file: File, definitions: Definitions, default: float, retire: Collec
         yield (
             f"A device that has answered all active queries is charged {up(charges)} so far, and {up(more)} more: "
             f"{up(total_charge)} in all. {effect}"
+        )
+
+
+def _new_spread(predecessor: Query, query: Query) -> Iterator[str]:
+    if query.spread != predecessor.spread:
+        before, after = ("all" if spread is None else spread for spread in (predecessor.spread, query.spread))
+        yield (
+            f"{query.name}: its spread changes from {before} to {after}, {NOTICE} s later than other changes. "
+            'No device is charged. `spread = "all"` in the file keeps every partition.'
         )
 
 

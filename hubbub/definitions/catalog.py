@@ -16,6 +16,7 @@ from hubbub.definitions import definition_record, formats
 from hubbub.definitions.definition_record import Content, TopicRecord, UnreadableRecord
 from hubbub.definitions.editions import differs_by_edition, lines_that_keep, with_active_settings
 from hubbub.definitions.formats import Formats
+from hubbub.definitions.spread_change import NOTICE, changes_spread, with_spread_change
 from hubbub.definitions.table import dump
 from hubbub.definitions.versions import Version, Versions
 from oracles.errors import HubbubError
@@ -241,9 +242,12 @@ class DefinitionLog:
         older = None if content.retired or active == query.digest else versions[active]
         # The first batch of a new topic applies to all panes, because no other definition had reports before.
         first_pane = 0
+        spread_first = 0
         if not content.topic_was_empty or content.token != self._first_batch:
             skews = [version.query.skew for version in (older, earlier) if version is not None]
-            first_pane = _first_pane(content.timestamp, max(query.skew, *skews, 0), query.pane)
+            skew = max(query.skew, *skews, 0)
+            first_pane = _first_pane(content.timestamp, skew, query.pane)
+            spread_first = _first_pane(content.timestamp, skew + NOTICE, query.pane)
         if older is not None:
             end = -(-first_pane // older.query.pane) * older.query.pane
             versions[active] = older.with_version(Version(end, older.query, retired=True))
@@ -251,7 +255,12 @@ class DefinitionLog:
         version = Version(first_pane, query, content.retired)
         # The newest digest is the last one, so the old place must go.
         versions.pop(query.digest, None)
-        versions[query.digest] = earlier.with_version(version) if earlier else Versions((version,))
+        if earlier is None:
+            versions[query.digest] = Versions((version,))
+        elif changes_spread(earlier, version):
+            versions[query.digest] = with_spread_change(earlier, version, spread_first)
+        else:
+            versions[query.digest] = earlier.with_version(version)
         if not content.retired:
             self._active[query.name] = query.digest
         elif active == query.digest:
@@ -287,7 +296,7 @@ def changes(file: File, definitions: Definitions, retire: Collection[str], token
     missing = tuple(sorted(name for name in active if name not in file.queries and name not in retire))
     if missing:
         return Changes(missing=missing, ignored=ignored)
-    edition_lines = {name: lines_that_keep(active[name]) for name in sorted(conflicts - set(retire))}
+    edition_lines = {name: lines_that_keep(active[name], file.edition) for name in sorted(conflicts - set(retire))}
     if edition_lines:
         return Changes(edition_lines=edition_lines, ignored=ignored)
     faults = {name: _group_fault(query, definitions) for name, query in queries.items()}

@@ -41,14 +41,18 @@ def differs_by_edition(file: File, candidate: Query, active: Query, editions: Ma
     return (query.answers, query.budget) == (active.answers, active.budget)
 
 
-def lines_that_keep(query: Query) -> str:
-    """Return the lines of a query file that keep the query's oracle and noise in every edition, in one text."""
+def lines_that_keep(query: Query, edition: int = EDITION) -> str:
+    """Return the lines of a query file of this edition that keep the query as it is, in one text."""
     keys = ["noise", "table", "buckets"]
     if not query.attributes:
         keys[2:2] = ["oracle"]
         keys += ["subset", "rows"]
     table = dump(query)
-    return ", ".join(f"{key} = {_toml(table[key])}" for key in keys if key in table)
+    lines = [f"{key} = {_toml(table[key])}" for key in keys if key in table]
+    if edition >= 3:
+        # Its default is another one. A definition without the key is on all partitions.
+        lines.append(f"spread = {_toml(table.get('spread', 'all'))}")
+    return ", ".join(lines)
 
 
 def _toml(value: Any) -> str:

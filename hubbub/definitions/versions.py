@@ -155,6 +155,20 @@ class Versions:
         return any(start < edge < end for edge in self._recounted)
 
     @cached_property
+    def spreads(self) -> tuple[tuple[int, int | None], ...]:
+        """The first panes from which on the query has another spread, each with this spread."""
+        spreads: list[tuple[int, int | None]] = []
+        for first, query, _ in self.versions:
+            if not spreads or spreads[-1][1] != query.spread:
+                spreads.append((first, query.spread))
+        return tuple(spreads)
+
+    def spread_at(self, pane: int) -> int | None:
+        """Return the spread that applies to a pane, or None if all partitions take its frames."""
+        spreads = self.spreads
+        return spreads[0][1] if len(spreads) == 1 else self.at(pane).query.spread
+
+    @cached_property
     def intervals(self) -> tuple[PublicationInterval, ...]:
         """The intervals in which each kind of window is published, in the order of time."""
         return tuple(sorted(self._intervals(), key=lambda interval: interval.since))

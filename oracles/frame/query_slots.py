@@ -12,9 +12,6 @@ from math import gcd
 from oracles.errors import ParameterError
 from oracles.frame.checks import check_id
 
-MOST_SPREAD = 65_535
-"""The largest number of slots that a query file can name."""
-
 
 def partition_of(
     id: bytes,  # noqa: A002 - its public name

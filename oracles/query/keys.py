@@ -14,6 +14,7 @@ from oracles.query.groups import Groups
 from oracles.query.purpose_keys import PURPOSE_KEYS
 from oracles.query.recorder import Recorder
 from oracles.query.settings import FLAG, INSTANT, POSITIVE, Threshold, Window, choice, duration, instead, number
+from oracles.query.spread import SPREAD
 from oracles.types import MAX_EPSILON
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class Settings:
     family_error: float
     alerts_a_day: float
     max_ids: int
+    spread: int | None
+    """Number of partitions that take frames, or None for all."""
     answers: str
     """Way in which a client repeats itself: life, once or fresh."""
     budget: float
@@ -230,6 +233,7 @@ KEYS = (
         POSITIVE,
         250_000,
     ),
+    SPREAD,
     Key(
         "windows",
         'a list of `"SIZE"` (tumbling), `"SIZE/STEP"` (hopping) and `"all"` (since the start). '
