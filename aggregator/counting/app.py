@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from aggregator.counting.admission.gate import Gate
+from aggregator.counting.admission.gate import Gate, misplaced_reason
 from aggregator.counting.changelog import ChangelogUnreadable, sort_records
 from aggregator.counting.group import Group, RunEvent
 from aggregator.counting.partition import SourcePartition
@@ -172,7 +172,8 @@ class CountingApp:
     ) -> None:
         for state in (self.events, self._gaps, self._seek_times):
             state.clear()
-        versions = self.follower.definitions.versions
+        definitions = self.follower.definitions
+        versions = definitions.versions
         try:
             recoveries = sort_records(records.items(), versions)
         except ChangelogUnreadable as error:
@@ -184,7 +185,14 @@ class CountingApp:
         self.sources = dict(old_sources)
         self.arrivals = {partition: self.arrivals[partition] for partition in old_sources}
         for partition in sorted(partitions - old_sources.keys()):
-            gate = Gate(partition, self.partitions, versions, self.kafka.dialect.log_has_time, self.max_frame)
+            gate = Gate(
+                partition,
+                self.partitions,
+                versions,
+                log_has_time=self.kafka.dialect.log_has_time,
+                limit=self.max_frame,
+                place_reason=misplaced_reason(definitions.formats.version),
+            )
             self.sources[partition] = SourcePartition(gate, writer, recoveries.get(partition))
             self.arrivals[partition] = 0.0
 

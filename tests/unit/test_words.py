@@ -45,7 +45,19 @@ PARTICIPLE = re.compile(
 """Participles, except words that are nouns or verbs too: cast, cut, hit, let, put, read, run, set, split, spread."""
 NOUN = re.compile(r"(b|br|cr|d|emb|f|n|r|s|sh|shr|sl|sp|st|w)eed|bed|bound|embed|hundred|red|shed|shred|sled")
 CONTRACT = {
-    *("calibrated", "counted", "covered", "decided", "due", "embedded", "expected", "lengthened", "listed", "lost"),
+    *(
+        "calibrated",
+        "counted",
+        "covered",
+        "decided",
+        "due",
+        "embedded",
+        "expected",
+        "lengthened",
+        "listed",
+        "lost",
+        "misplaced",
+    ),
     *("moved", "pinned", "proved", "published", "refused", "rejected", "retired", "sampled", "simulated", "spent"),
     "unbiased",
 }

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from aggregator.counting.admission.gate import LASTING, AcceptedFrame, Gate, Outcome, Refusal, split_malformed
 from aggregator.counting.admission.record_run import RecordRun, as_columns, records_at
+from aggregator.counting.admission.verdict_cache import NOWHERE
 from aggregator.tallies.clock import Clock, advance
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.keys import Pane
@@ -30,6 +31,8 @@ _NO_VERDICT = -1
 """The number of kinds that have no verdict."""
 _NO_CLOCK = -(1 << 62)
 """The clock of columns before the first tick of a log without times."""
+_DIGEST = slice(8, 16)
+_PANE = slice(16, 24)
 _WIDTH = slice(6, 8)
 """The bytes of a report, in a header (docs/wire-format.md)."""
 _ID = slice(24, 32)
@@ -149,9 +152,18 @@ class KindVerdicts:
         self.until: Ints = np.zeros(count, np.int64)
         """The last clock at which the verdict holds."""
 
+        divisor, remainder = NOWHERE
+        self.divisors: NDArray[np.uint64] = np.full(count, divisor, np.uint64)
+        self.remainders: NDArray[np.uint64] = np.full(count, remainder, np.uint64)
+        """The remainder of the ids that belong on this partition, after a division by their divisor."""
         self.bare: Flags = np.zeros(count, np.bool_)
         """Whether frames may have no id."""
         self.panes: list[PaneOfKinds] = []
+
+    def set_place(self, kind: int, divisor: int, remainder: int) -> None:
+        """Set the place of the ids of a kind."""
+        self.divisors[kind] = divisor
+        self.remainders[kind] = remainder
 
 
 def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
@@ -161,7 +173,8 @@ def admit_columns(gate: Gate, run: RecordRun, clock: Clock) -> Admission | None:
     kinds = _tell_kinds(columns)
     verdicts = _judge_kinds(gate, columns, clocks, kinds.firsts)
     has_id = kinds.ids != 0
-    fits = np.where(has_id, kinds.ids % np.uint64(gate.partitions) == gate.partition, verdicts.bare[kinds.kinds])
+    is_placed = kinds.ids % verdicts.divisors[kinds.kinds] == verdicts.remainders[kinds.kinds]
+    fits = np.where(has_id, is_placed, verdicts.bare[kinds.kinds])
     is_open = (verdicts.pane[kinds.kinds] != _NO_VERDICT) & (clocks <= verdicts.until[kinds.kinds])
     is_usual = fits & is_open & (columns.sizes <= gate.limit)
 
@@ -247,8 +260,6 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
     """Judge the first frame of each kind, with one report alone and with an id that belongs on this partition."""
     verdicts = KindVerdicts(len(firsts))
     numbers: dict[Pane, int] = {}
-    # An id of zeros means none, so partition 0 takes the next id that belongs on it.
-    own_id = (gate.partition or gate.partitions).to_bytes(8, "little")
     for kind, index in enumerate(firsts.tolist()):
         clock = _clock_at(clocks, index)
         start = int(columns.places[index])
@@ -256,10 +267,10 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
         name = head[: _ID.start] + head[_COUNT.stop :]
         verdict = gate.recall(name, clock)
         if verdict is None:
-            end = start + HEADER_SIZE + int.from_bytes(head[_WIDTH], "little")
-            report = bytes(columns.data[start + HEADER_SIZE : end])
-            sample = head[: _ID.start] + own_id + _ONE + head[_COUNT.stop :] + report
-            outcome, _ = gate.judge(sample, clock, clock)
+            place = gate.place_at(head[_DIGEST], int.from_bytes(head[_PANE], "little", signed=True))
+            if place is None:
+                continue
+            outcome, _ = gate.judge(_sample(columns, start, place), clock, clock)
             if isinstance(outcome, Refusal) and outcome.reason in LASTING and outcome.pane is not None:
                 # The pane stays late or expired, so a flood of its frames gets one refusal.
                 digest, pane = outcome.pane
@@ -267,6 +278,7 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
                 verdicts.pane[kind] = len(verdicts.panes)
                 verdicts.until[kind] = _FOR_EVER
                 verdicts.bare[kind] = not query.require_id
+                verdicts.set_place(kind, *place)
                 verdicts.panes.append(PaneOfKinds(query, pane, outcome))
             if not isinstance(outcome, AcceptedFrame):
                 continue
@@ -280,7 +292,19 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
         verdicts.group[kind] = verdict.group
         verdicts.until[kind] = verdict.until
         verdicts.bare[kind] = verdict.bare
+        verdicts.set_place(kind, verdict.divisor, verdict.remainder)
     return verdicts
+
+
+def _sample(columns: RecordColumns, start: int, place: tuple[int, int]) -> bytes:
+    """Return the frame at a byte with its first report alone, and with an id that belongs on this partition."""
+    head = bytes(columns.data[start : start + HEADER_SIZE])
+    # An id of zeros means none, so the first slot takes the next id that belongs on it.
+    divisor, remainder = place
+    own_id = (remainder or divisor).to_bytes(8, "little")
+    end = start + HEADER_SIZE + int.from_bytes(head[_WIDTH], "little")
+    report = bytes(columns.data[start + HEADER_SIZE : end])
+    return head[: _ID.start] + own_id + _ONE + head[_COUNT.stop :] + report
 
 
 def _split_panes(panes: NDArray[np.int16], is_usual: Flags) -> list[tuple[int, "slice | Ints"]]:

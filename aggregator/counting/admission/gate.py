@@ -11,14 +11,15 @@ from enum import Enum, StrEnum
 
 import numpy as np
 
-from aggregator.counting.admission.verdict_cache import KindVerdict, VerdictCache
+from aggregator.counting.admission.verdict_cache import NOWHERE, KindVerdict, VerdictCache
 from aggregator.tallies.clock import Clock, advance
 from aggregator.tallies.frame_batch import FrameBatch
 from aggregator.tallies.keys import Pane
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UnreadableBatch
+from hubbub.texts import few
 from oracles.errors import FrameError
-from oracles.frame import MAX_FRAME, NONE, Frame, decode, header
+from oracles.frame import MAX_FRAME, NONE, Frame, decode, header, partition_of, place_in, slots
 from oracles.query import Query
 from oracles.types import Reports
 
@@ -33,12 +34,18 @@ class Reason(StrEnum):
 
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"
+    MISPLACED = "misplaced"
     UNKNOWN_QUERY = "unknown_query"
     STALE_DIGEST = "stale_digest"
     EXPIRED = "expired"
     LATE = "late"
     FUTURE = "future"
     DUPLICATE = "duplicate"
+
+
+def misplaced_reason(formats_version: int) -> Reason:
+    """Return the reason for a frame on the wrong partition, as readers of this formats version know it."""
+    return Reason.MISPLACED if formats_version >= 3 else Reason.MALFORMED
 
 
 LASTING = (Reason.LATE, Reason.EXPIRED)
@@ -95,6 +102,8 @@ class Gate:
     """The most bytes of a frame."""
     over: Mapping[bytes, str] = field(default_factory=dict)
     """The names by digest of forgotten definitions: they are retired, and none of their panes is open."""
+    place_reason: Reason = Reason.MISPLACED
+    """The reason for frames on the wrong partition. Readers of formats below version 3 know `malformed` only."""
     _verdicts: VerdictCache = field(default_factory=VerdictCache, init=False, repr=False, compare=False)
 
     def admit(self, data: Data, timestamp: Clock, clock: Clock) -> tuple[Outcome, Clock]:
@@ -112,9 +121,12 @@ class Gate:
 
     def remember(self, kind: bytes, frame: AcceptedFrame, clock: Clock) -> KindVerdict:
         """Return the verdict on the kind of an accepted binary frame, and keep it if there is a clock."""
+        divisor, remainder = self.place_of(frame.query) or NOWHERE
         verdict = KindVerdict(
             query=frame.query,
             pane=frame.pane,
+            divisor=divisor,
+            remainder=remainder,
             since=clock or 0,
             until=self.definitions[frame.query.digest].closes_after(frame.pane),
             group=frame.group,
@@ -168,32 +180,54 @@ class Gate:
             return Refusal(Reason(error.reason), error.detail, name, size)
 
         size = len(frame.reports)
-        fault = self._find_fault(frame, query)
+        fault = _find_fault(frame, query)
         if fault is not None:
             return Refusal(Reason.MALFORMED, fault, name, size)
 
-        # A frame is late only if nothing else is wrong with it, so its reports are checked here already.
+        # A frame is misplaced or late only if nothing else is wrong with it, so its reports are checked here already.
         acceptance = AcceptedFrame(query, frame.pane, frame.id, frame.reports, group)
+        is_placed = self._is_placed(frame.id, query)
         timing = _timing_fault(frame.pane, versions, clock)
-        if timing is None:
+        if is_placed and timing is None:
             return acceptance
-        return _check_reports(acceptance) or Refusal(*timing, name, size, (frame.digest, frame.pane))
 
-    def _find_fault(self, frame: Frame, query: Query) -> str | None:
-        """Return the fault in the pane or the id of a frame, or None."""
-        if frame.pane % query.pane:
-            return f"pane {frame.pane} is not a multiple of {query.pane}"
-        if frame.id is None:
-            return "the frame has no id, but the query requires one" if query.require_id else None
-        home = self._home(frame.id)
-        if home != self.partition:
-            return f"id {frame.id.hex()} belongs on partition {home}"
-        return None
+        report_refusal = _check_reports(acceptance)
+        if report_refusal is not None:
+            return report_refusal
+        if timing is None or not is_placed:
+            return Refusal(self.place_reason, self._place_text(frame.id, query), name, size)
+        return Refusal(*timing, name, size, (frame.digest, frame.pane))
 
-    def _home(self, frame_id: bytes) -> int:
-        """Return the partition of an id, like `partition_of` but without its checks."""
-        # Frames without an id do not come here, and `decode` has checked the length.
-        return int.from_bytes(frame_id, "little") % self.partitions
+    def place_of(self, query: Query) -> tuple[int, int] | None:
+        """Return the divisor and the remainder of the ids that belong here, or None if no frame of the query does."""
+        return place_in(query.digest, query.spread, self.partitions, self.partition)
+
+    def place_at(self, digest: bytes, pane: int) -> tuple[int, int] | None:
+        """Return the same for the version that applies to a pane. No frame of an unknown query belongs here."""
+        versions = self.definitions.get(digest)
+        return None if versions is None else self.place_of(versions.at(pane).query)
+
+    def _is_placed(self, frame_id: bytes | None, query: Query) -> bool:
+        """Whether a frame belongs on this partition. One without an id belongs on every slot."""
+        place = self.place_of(query)
+        if place is None:
+            return False
+        return frame_id is None or int.from_bytes(frame_id, "little") % place[0] == place[1]
+
+    def _place_text(self, frame_id: bytes | None, query: Query) -> str:
+        if frame_id is not None:
+            return f"belongs on partition {partition_of(frame_id, self.partitions, query.digest, query.spread)}"
+        places = slots(query.digest, query.spread, self.partitions)
+        return f"belongs on partitions {few([str(partition) for partition in places])}"
+
+
+def _find_fault(frame: Frame, query: Query) -> str | None:
+    """Return the fault in the pane of a frame, or in its missing id, or None."""
+    if frame.pane % query.pane:
+        return f"pane {frame.pane} is not a multiple of {query.pane}"
+    if frame.id is None and query.require_id:
+        return "the frame has no id, but the query requires one"
+    return None
 
 
 def split_malformed(query: Query, frames: FrameBatch) -> tuple[FrameBatch | None, list[tuple[int, Refusal]]]:

@@ -7,6 +7,8 @@ from oracles.query import Query
 
 LEAST_ROOM = 1024
 """Number of verdicts up to which those of closed panes stay."""
+NOWHERE = 1, 1
+"""A divisor and a remainder that no id leaves."""
 
 
 class KindVerdict(NamedTuple):
@@ -14,6 +16,9 @@ class KindVerdict(NamedTuple):
 
     query: Query
     pane: int
+    divisor: int
+    remainder: int
+    """The remainder of the ids of frames that belong on the partition, after a division by `divisor`."""
     since: int
     """The clock at which the first of them was judged. A frame that was in the future before is not any more."""
     until: int
