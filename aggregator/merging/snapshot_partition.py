@@ -44,7 +44,9 @@ class SnapshotPartition:
     ) -> None:
         self._partition = partition
         self._partitions = partitions
-        self._definitions = self._at_home(definitions)
+        self._closed = ClosedPanes(partitions)
+        self._definitions: dict[bytes, Versions] = {}
+        self._set_definitions(definitions)
         self._check = check
         self._store = store or MemoryStore()
 
@@ -52,7 +54,6 @@ class SnapshotPartition:
         self.loaded = False
         """Whether the partition is read to its end, and the mergers continue from there."""
         self.queries: dict[bytes, QueryState] = {}
-        self._closed = ClosedPanes()
         self.states_read = 0
         """Number of states that `put` has taken."""
         self.must_reload = False
@@ -64,7 +65,7 @@ class SnapshotPartition:
 
     def define(self, definitions: Mapping[bytes, Versions]) -> None:
         """Apply new definitions. If records of a new definition were skipped, the partition must be read again."""
-        self._definitions = self._at_home(definitions)
+        self._set_definitions(definitions)
         for digest in self.queries.keys() - self._definitions.keys():  # a forgotten definition
             del self.queries[digest]
             self._skip(digest)
@@ -83,8 +84,15 @@ class SnapshotPartition:
         positions = [(window, state.position) for window, state in (states or {}).items()]
         return Merger(versions, self._partitions, positions, self._store, marks_of(versions, states or {}))
 
-    def _at_home(self, definitions: Mapping[bytes, Versions]) -> dict[bytes, Versions]:
-        return {d: versions for d, versions in definitions.items() if keys.home(d, self._partitions) == self._partition}
+    def _set_definitions(self, definitions: Mapping[bytes, Versions]) -> None:
+        """Keep the definitions whose home is this partition."""
+        self._definitions = {
+            digest: versions
+            for digest, versions in definitions.items()
+            if keys.home(digest, self._partitions) == self._partition
+        }
+        spreads = (spread for versions in self._definitions.values() for _, spread in versions.spreads)
+        self._closed.have_slots = any(spread is not None and spread < self._partitions for spread in spreads)
 
     def _skip(self, digest: bytes) -> None:
         if len(self._unknown) < _MOST_UNKNOWN:
@@ -214,8 +222,8 @@ class SnapshotPartition:
             if not isinstance(key, StateKey) or key.part or key.window in readable.get(key.digest, ()):
                 continue
 
-            by_partition = self._closed.ends(self._definitions[key.digest])
-            if len(by_partition) < self._partitions or key.end > min(by_partition.values()):
+            closed_end = self._closed.end(self._definitions[key.digest])
+            if closed_end is None or key.end > closed_end:
                 continue  # no worker can have written this state yet
 
             substitute = snapshot_records.substitute_state(key, self._definitions[key.digest].query.oracle.state_size)

@@ -11,6 +11,7 @@ import numpy as np
 from aggregator.tallies.clock_record import ClockRecord, Ints, Numbered, decode, is_clock_key
 from aggregator.tallies.progress import TopicIds
 from oracles.errors import ReportError
+from oracles.frame import slots
 
 NO_CLOCK = -(1 << 63)
 """In place of the clock of a partition that no record names."""
@@ -25,6 +26,13 @@ class ClockView(NamedTuple):
     """One more than the greatest acknowledged offset of each home, or 0."""
     least: int
     """The least clock of all partitions. It alone decides how far all partitions have closed their panes."""
+
+    def least_on_slots(self, digest: bytes, spread: int | None) -> int | None:
+        """Return the least clock of the slots of a query with this spread, or None if one of them has no clock."""
+        least_clock = self.least
+        if spread is not None and spread < len(self.clocks):
+            least_clock = int(self.clocks[list(slots(digest, spread, len(self.clocks)))].min())
+        return None if least_clock == NO_CLOCK else least_clock
 
 
 class ClockBook:

@@ -13,6 +13,7 @@ from aggregator.errors import Guarantee
 from aggregator.merging.marks import QueryMarks
 from aggregator.merging.merger import Merger
 from aggregator.merging.place_counts import answer_counts
+from aggregator.merging.slot_ends import closed_on_slots
 from aggregator.merging.windows import ClosedWindow
 from aggregator.reading.audit.ranges import Range
 from aggregator.tallies.clock import Clock
@@ -22,6 +23,7 @@ from aggregator.tallies.tally import Tally
 from hubbub.definitions.catalog import Definitions
 from hubbub.definitions.versions import Versions
 from hubbub.kafka.columns import UNTRUSTED
+from oracles.frame import slots
 
 Record = tuple[int, int, Data]
 """Offset, timestamp and value of a record."""
@@ -63,11 +65,18 @@ class Fold:
         self._closed[pane].add(snapshot)
 
     def through(self, versions: Versions, partition: int | None = None) -> int | None:
-        """Return the end of the newest closed pane of a definition, on one partition or on all."""
-        clocks = self._clocks if partition is None else [self._clocks[partition]]
-        ends = [None if clock is None else versions.closed_through(clock) for clock in clocks]
-        closed_ends = [end for end in ends if end is not None]
-        return min(closed_ends) if len(closed_ends) == len(ends) else None
+        """Return the end of the newest closed pane of a definition, on one partition or on all its slots."""
+        if partition is not None:
+            clock = self._clocks[partition]
+            return None if clock is None else versions.closed_through(clock)
+
+        def least_end(spread: int | None) -> int | None:
+            places = slots(versions.query.digest, spread, len(self._clocks))
+            ends = [self.through(versions, place) for place in places]
+            closed_ends = [end for end in ends if end is not None]
+            return min(closed_ends) if len(closed_ends) == len(ends) else None
+
+        return closed_on_slots(versions, least_end)
 
     def has_passed(self, partition: int, end: int) -> bool:
         """Whether all panes before the time `end` are closed on a partition."""
