@@ -75,8 +75,13 @@ class Follower:
         await self._running.__aenter__()
         self._consumer.assign([self._tp])
         self._pause()
-        await self._consumer.seek_to_beginning(self._tp)
-        await self.read()
+        try:
+            await self._consumer.seek_to_beginning(self._tp)
+            await self.read()
+        except BaseException:
+            # Nobody else stops the consumer of a block that is not entered.
+            await self._running.__aexit__(None, None, None)
+            raise
         return self
 
     async def __aexit__(

@@ -159,6 +159,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
     follower = Follower(kafka)
     shares = PortShares(options.connections, options.connections_each, options.trusted_proxies, options.rate)
     definitions = ActiveDefinitions(file, follower)
+    appender.definitions = lambda: definitions.value.versions
     intake = Intake(appender, definitions, options.max_frame, options.linger / 1000, least=options.least)
 
     rules = Rules(

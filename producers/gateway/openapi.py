@@ -79,6 +79,12 @@ _QUERY = {
     "period": schema(Seconds),
     "lateness": schema(Seconds),
     "skew": schema(Seconds),
+    "spread": schema(
+        Annotated[
+            int | None,
+            {"description": "Number of partitions that take the frames now; null: all. The gateway chooses for you"},
+        ]
+    ),
     "from": schema(Time),
     "until": schema(Time),
     "answers": schema(Literal["life", "once", "fresh"]),

@@ -24,6 +24,9 @@ LINGER = 1.0
 COST = 4096
 """Upper limit of the memory of a frame in addition to its reports, in bytes."""
 
+_DIGEST = slice(8, 16)
+"""The bytes of the digest in a header (docs/wire-format.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFrame:
@@ -39,6 +42,11 @@ class OutgoingFrame:
         """Encode reports under a random id."""
         name = random_id()
         return cls(name, pane, len(reports), encode(digest, pane, reports, name, group=group))
+
+    @property
+    def digest(self) -> bytes:
+        """The digest in the header of the frame."""
+        return bytes(self.data[_DIGEST])
 
     @property
     def weight(self) -> int:

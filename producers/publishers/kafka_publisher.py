@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self
@@ -12,15 +12,15 @@ from typing import Any, Self
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import producer as kafka_producer
 from hubbub.kafka.clients import started, stop
+from hubbub.kafka.settings import QUERIES, Kafka
 from hubbub.kafka.settings import REPORTS as TOPIC
-from hubbub.kafka.settings import Kafka
 from oracles.errors import HubbubError, ParameterError, ReportError, extra
-from oracles.frame import partition_of
 from oracles.query import Query
 from oracles.query.groups import number_of
 from oracles.types import Reports
 from producers.errors import DeliveryError
 from producers.publishers.frames import BYTES, COST, LINGER, REPORTS, Batches, OutgoingFrame, pane_of, wait
+from producers.publishers.routes import Routes, open_routes
 from producers.publishers.spool import Spool
 
 with extra("kafka"):
@@ -81,7 +81,7 @@ class Publisher:
 
         self._batches = Batches(reports, size)
         self._producer: Any = None
-        self._partitions = 0
+        self._routes = Routes(kafka, 0, None)
         self._stack = AsyncExitStack()
         self._in_flight = InFlight(memory, others=lambda: self._batches.weight)
         self._timer: asyncio.TimerHandle | None = None
@@ -98,7 +98,7 @@ class Publisher:
 
         try:
             self._producer = await self._stack.enter_async_context(started(producer, self._kafka))
-            self._partitions = await self._count_partitions()
+            self._routes = await self._stack.enter_async_context(await self._find_routes())
             frames = self._spool.frames() if self._spool else iter(())
             for frame in frames:
                 async with self._room(frame.weight):
@@ -119,6 +119,7 @@ class Publisher:
         reports is accepted. Only if the memory is full, some of them may be.
         """
         self._check()
+        self._routes.note(query)
 
         malformed_report = query.oracle.check(reports)
         if malformed_report is not None:
@@ -171,13 +172,15 @@ class Publisher:
             # The caller needs the error of the block first.
             log.error("%s", failure)  # noqa: TRY400 - the message says it all
 
-    async def _count_partitions(self) -> int:
+    async def _find_routes(self) -> AbstractAsyncContextManager[Routes]:
         # List all topics: a request for one by name may create it.
         metadata = await self._producer.client.fetch_all_metadata()
         partitions = metadata.partitions_for_topic(self._topic)
         if not partitions:
             raise DeliveryError(f"Kafka has no topic {self._topic}; create it with `hubbub topics`")
-        return len(partitions)
+        # Kafka lists the topics that this publisher may see.
+        sees_definitions = bool(metadata.partitions_for_topic(self._kafka.topic(QUERIES)))
+        return open_routes(self._kafka, len(partitions), sees_definitions=sees_definitions)
 
     @asynccontextmanager
     async def _room(self, size: int) -> AsyncIterator[None]:
@@ -205,7 +208,8 @@ class Publisher:
                 ack = await self._producer.send(
                     self._topic,
                     frame.data,
-                    partition=partition_of(frame.id, self._partitions),
+                    # Asked again for each try, because the spread may change meanwhile.
+                    partition=await self._routes.partition(frame),
                     timestamp_ms=1000 * frame.pane,  # the time of sending stays private
                 )
                 await ack

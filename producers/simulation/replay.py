@@ -20,7 +20,7 @@ from oracles.query import Query
 from oracles.query.domain import NAMES
 from producers.simulation.crowd.draws import Draws, generator
 from producers.simulation.delivery.schedule import STEP, RealClock, SimulationClock, fastest_steps, steady_steps
-from producers.simulation.delivery.simulated_frames import FrameBuilder
+from producers.simulation.delivery.simulated_frames import FrameBuilder, SpreadAt
 from producers.simulation.delivery.status import DeliveryCounts
 from producers.simulation.delivery.stream import Step, Stream, add_sending_options, run_sending, send_stream
 from producers.simulation.delivery.true_answers import TrueAnswers
@@ -137,8 +137,9 @@ async def _replay(options: argparse.Namespace) -> DeliveryCounts:
         sys.stderr.write(f"hubbub replay: {_warning(query)}\n")
     clock = RealClock()
 
-    def stream(partitions: int) -> Stream:
-        return _stream(iter(rows), FrameBuilder(query, partitions, options.frame), rng, clock, options.rate)
+    def stream(partitions: int, spread_at: SpreadAt) -> Stream:
+        builder = FrameBuilder(query, partitions, options.frame, spread_at=spread_at)
+        return _stream(iter(rows), builder, rng, clock, options.rate)
 
     counts = await send_stream(options, query, clock, truth, stream)
     if rows.skipped:

@@ -26,6 +26,7 @@ from producers.simulation.delivery.schedule import (
     fastest_steps,
     steady_steps,
 )
+from producers.simulation.delivery.simulated_frames import SpreadAt
 from producers.simulation.delivery.status import DeliveryCounts
 from producers.simulation.delivery.stream import Step, Stream, add_sending_options, run_sending, send_stream
 from producers.simulation.delivery.true_answers import TrueAnswers
@@ -127,9 +128,9 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     if options.start is None:
         sys.stdout.write(outlook(query, clock.now(), clients))
 
-    def stream(partitions: int) -> Stream:
+    def stream(partitions: int, spread_at: SpreadAt) -> Stream:
         start = math.ceil(clock.now())
-        traffic = Traffic(population, start, partitions, options.frame)
+        traffic = Traffic(population, start, partitions, options.frame, spread_at)
         return _stream(traffic, clock, start + (options.seconds or math.inf), speed)
 
     return await send_stream(options, query, clock, TrueAnswers(query, source), stream)

@@ -17,7 +17,7 @@ from producers.simulation.crowd.draws import Draws, generator
 from producers.simulation.crowd.population import Answers, Population
 from producers.simulation.crowd.scenario import Conduct
 from producers.simulation.delivery.schedule import STEP
-from producers.simulation.delivery.simulated_frames import FrameBuilder, SimulatedFrame
+from producers.simulation.delivery.simulated_frames import FrameBuilder, SimulatedFrame, SpreadAt
 
 _PUNCTUAL = Conduct(1.0)
 
@@ -25,13 +25,20 @@ _PUNCTUAL = Conduct(1.0)
 class Traffic:
     """The frames of a population from `start` on, a whole Unix second."""
 
-    def __init__(self, population: Population, start: int, partitions: int, most: int = REPORTS) -> None:
+    def __init__(
+        self,
+        population: Population,
+        start: int,
+        partitions: int,
+        most: int = REPORTS,
+        spread_at: SpreadAt | None = None,
+    ) -> None:
         self.population = population
         self.start = start
         self._rng = generator(population.seed, Draws.FRAMES, start)
         conducts = (*population.scenario.conducts, _PUNCTUAL)
         self._builders = [
-            (conduct, FrameBuilder(population.query, partitions, most, self._rng)) for conduct in conducts
+            (conduct, FrameBuilder(population.query, partitions, most, self._rng, spread_at)) for conduct in conducts
         ]
         self._late: list[tuple[int, int, SimulatedFrame]] = []
         """A heap of late frames: the time to send each, a number that keeps their order, and the frame."""

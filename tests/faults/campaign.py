@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from aggregator.topics.broker_topics import alter, describe
 from hubbub.kafka.clients import started
 from hubbub.kafka.settings import CHANGELOG, CLOCKS, SNAPSHOTS
-from oracles.frame import encode, encode_json, partition_of
+from oracles.frame import encode, encode_json, partition_of, slots
 from oracles.query import load, strings
 from tests import forks, strangers
 from tests.brokers import Cluster, Tansu, create_topics
@@ -214,10 +214,11 @@ class Load(Writer):
             return "sent again", *self.random.choice(self.ids)
         if query.require_id or what < 0.3:
             name = self.rng.bytes(8)
-            frame = encode(query.digest, pane, reports, name, group=group), partition_of(name, self.partitions)
+            partition = partition_of(name, self.partitions, query.digest, query.spread)
+            frame = encode(query.digest, pane, reports, name, group=group), partition
             self.ids = [*self.ids[-200:], frame]
             return f"{kind}, with an id", *frame
-        partition = self.random.randrange(self.partitions)
+        partition = self.random.choice(slots(query.digest, query.spread, self.partitions))
         if what > 0.95:
             return kind, encode_json(query.digest, pane, reports, group=self._named(query, group)), partition
         return kind, encode(query.digest, pane, reports, group=group), partition

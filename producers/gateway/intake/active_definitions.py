@@ -75,7 +75,9 @@ class ServedDefinitions:
     def _text(self, version: Version) -> bytes:
         key = version.query.digest, version.first
         if key not in self._texts:
-            self._texts[key] = orjson.dumps(public_definition(version.query))
+            # Senders to Kafka need the spread, and clients of the gateway do not, so no vector of theirs has it.
+            definition = {**public_definition(version.query), "spread": version.query.spread}
+            self._texts[key] = orjson.dumps(definition)
         return self._texts[key]
 
 

@@ -7,12 +7,13 @@ of their reports are in the log.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from aiokafka.errors import KafkaError
 
+from hubbub.definitions.versions import Versions
 from hubbub.in_flight import InFlight
 from hubbub.kafka.clients import producer as kafka_producer
 from hubbub.kafka.clients import started
@@ -21,10 +22,10 @@ from hubbub.kafka.patches.open_batch import OpenBatch
 from hubbub.kafka.patches.single_record_batch import ALONE, SingleRecordBatch
 from hubbub.kafka.settings import REPORTS, Kafka
 from oracles.errors import HubbubError
-from oracles.frame import partition_of
 from oracles.kernels.batches import can_sum
 from producers.publishers.frames import OutgoingFrame
 from producers.publishers.kafka_publisher import abandon
+from producers.publishers.routes import route
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class Appender:
         self._silence: str | None = None
         """Why the last check of Kafka failed, or None."""
         self.partitions = 0
+        self.definitions: Callable[[], Mapping[bytes, Versions]] = dict
+        """Returns the definitions that apply now. They decide the partition of a frame."""
         self.broken: asyncio.Future[None] = self._loop.create_future()
         """A future that fails if a guarantee cannot be kept."""
 
@@ -128,7 +131,7 @@ class Appender:
         return self._in_flight.bytes
 
     def partition(self, frame: OutgoingFrame) -> int:
-        return partition_of(frame.id, self.partitions)
+        return route(frame, self.partitions, self.definitions(), None)
 
     async def append(self, frames: Iterable[OutgoingFrame]) -> list[int]:
         """Send frames, wait until all are acknowledged, and return their log times in milliseconds."""

@@ -1,6 +1,6 @@
 """Frames of simulated reports, built like a client's frames, with the true answers beside them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +11,9 @@ from oracles.mechanisms.entropy import Source, source
 from oracles.query import Query
 from oracles.types import Flags, Ints, Reports
 from producers.publishers.frames import BYTES, LINGER, REPORTS, pane_of
+
+SpreadAt = Callable[[int], int | None]
+"""A function that returns the spread of the query for a pane."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +43,12 @@ class FrameBuilder:
     """
 
     def __init__(
-        self, query: Query, partitions: int, most: int = REPORTS, rng: np.random.Generator | Source | None = None
+        self,
+        query: Query,
+        partitions: int,
+        most: int = REPORTS,
+        rng: np.random.Generator | Source | None = None,
+        spread_at: SpreadAt | None = None,
     ) -> None:
         if most < 1:
             raise ParameterError(f"a frame holds at least 1 report, got {most}")
@@ -48,6 +56,7 @@ class FrameBuilder:
         self.partitions = partitions
         self.most = max(1, min(most, (BYTES - HEADER_SIZE) // query.oracle.width))
         self._draw = source(rng)
+        self._spread_at = spread_at or (lambda _pane: query.spread)
         self._open: dict[tuple[int, int], _OpenSimulatedFrame] = {}
         """The open frames by pane and group."""
 
@@ -105,7 +114,8 @@ class FrameBuilder:
         while not any(name):
             name = self._draw.raw(8).tobytes()
         data = encode(self.query.digest, pane, reports, name, group=group)
-        return SimulatedFrame(data, partition_of(name, self.partitions), pane, len(reports), values[honest])
+        partition = partition_of(name, self.partitions, self.query.digest, self._spread_at(pane))
+        return SimulatedFrame(data, partition, pane, len(reports), values[honest])
 
 
 def _joined(frame: _OpenSimulatedFrame) -> tuple[Reports, Ints, Flags]:

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -22,9 +22,10 @@ from hubbub.kafka.errors import TopicMissing
 from hubbub.kafka.settings import REPORTS, TRUTH, Kafka
 from oracles.query import Query
 from producers.publishers import frames
+from producers.publishers.routes import FRESH
 from producers.simulation.delivery.schedule import SimulationClock
 from producers.simulation.delivery.sender import Sender
-from producers.simulation.delivery.simulated_frames import SimulatedFrame
+from producers.simulation.delivery.simulated_frames import SimulatedFrame, SpreadAt
 from producers.simulation.delivery.status import DeliveryCounts, progress_line, serve_metrics, show_progress
 from producers.simulation.delivery.true_answers import TrueAnswers
 
@@ -49,6 +50,8 @@ class Step(NamedTuple):
 
 
 Stream = AsyncIterator[Step]
+StreamFactory = Callable[[int, SpreadAt], Stream]
+"""A function that begins a stream, given the number of partitions and the spread of the query for each pane."""
 
 
 def add_sending_options(parser: argparse.ArgumentParser) -> None:
@@ -79,9 +82,9 @@ async def send_stream(
     query: Query,
     clock: SimulationClock,
     truth: TrueAnswers | None,
-    stream: Callable[[int], Stream],
+    stream: StreamFactory,
 ) -> DeliveryCounts:
-    """Send the frames of `stream`, called with the number of partitions, until its end or a signal.
+    """Send the frames of `stream` until its end or a signal.
 
     The options have the addresses of Kafka and of /metrics.
     """
@@ -103,7 +106,7 @@ async def _send_stream(
     query: Query,
     clock: SimulationClock,
     truth: TrueAnswers | None,
-    stream: Callable[[int], Stream],
+    stream: StreamFactory,
     counts: DeliveryCounts,
 ) -> None:
     producer = kafka_producer(
@@ -115,18 +118,26 @@ async def _send_stream(
         request_timeout_ms=_PATIENCE,
     )
 
-    async with started(producer, kafka):
+    async with started(producer, kafka), AsyncExitStack() as stack:
         partitions = await _partitions(producer, kafka.topic(REPORTS))
         if truth:
             # Asked for now, since a missing topic would be found only at the end of the first pane.
             await _partitions(producer, kafka.topic(TRUTH))
-        with suppress(TopicMissing):  # frames need no definitions
+        follower: Follower | None = None
+        with suppress(TopicMissing):  # without definitions the query file says on which partitions reports belong
             await formats_record.check(kafka)
-            await _say_if_undefined(kafka, query)
+            follower = await stack.enter_async_context(Follower(kafka))
+            _say_if_undefined(follower, query)
+
+        def spread_at(pane: int) -> int | None:
+            versions = None if follower is None else follower.definitions.versions.get(query.digest)
+            return query.spread if versions is None else versions.spread_at(pane)
 
         sender = Sender(producer, kafka, query, truth, counts, clock.now)
         async with show_progress(counts):
-            async for step in stream(partitions):
+            async for step in stream(partitions, spread_at):
+                if follower is not None and follower.age > FRESH:
+                    await follower.within(FRESH)
                 for frame in step.frames:
                     await sender.send(frame)
                 counts.lag = partial(sender.lag, step.until / 1000)
@@ -142,10 +153,9 @@ async def _send_stream(
             counts.lag = lambda: 0.0
 
 
-async def _say_if_undefined(kafka: Kafka, query: Query) -> None:
+def _say_if_undefined(follower: Follower, query: Query) -> None:
     """Say it if no worker has published the query, because nobody counts its reports before."""
-    async with Follower(kafka) as follower:
-        versions = follower.definitions.versions.get(query.digest)
+    versions = follower.definitions.versions.get(query.digest)
     if versions is None or versions.newest.retired:
         sys.stdout.write(f"no worker has published {query.name} with these settings yet: its reports wait for one\n")
 
