@@ -17,6 +17,7 @@ from aggregator.merging.blocks import BlockSpan
 from aggregator.records.span import Span
 from aggregator.tallies.snapshot import IDS_OVERFLOW, PARTIAL, Snapshot
 from hubbub.definitions.versions import Versions
+from oracles.frame import slots
 from oracles.query.settings import Window
 
 
@@ -113,7 +114,19 @@ def finals(log, definitions, **gate):
         clocks.append(clock)
     for digest, versions in by_digest.items():
         panes = {pane: total(parts.values()) for (of, pane), parts in cells.items() if of == digest}
-        yield from finals_of_panes(versions, panes, lambda end, of=versions: all(is_closed(c, end, of) for c in clocks))
+        yield from finals_of_panes(versions, panes, lambda end, of=versions: is_closed_on_slots(clocks, end, of))
+
+
+def is_closed_on_slots(clocks, end, versions):
+    """Whether each pane before a time is closed on all partitions that take frames of it."""
+    for version, later in zip(versions.versions, [*versions.versions[1:], None], strict=True):
+        if version.first and version.first >= end:
+            break
+        part_end = end if later is None else min(end, later.first)
+        places = slots(versions.query.digest, version.query.spread, len(clocks))
+        if not all(is_closed(clocks[place], part_end, versions) for place in places):
+            return False
+    return True
 
 
 def finals_of_panes(versions, panes, is_final):

@@ -185,9 +185,9 @@ MUTANTS = (
     ),
     Mutant(
         "one partition is enough to close",
-        "aggregator.merging.closed_panes:ClosedPanes.mark",
-        "versions.closed_through(self._view.least)",
-        "versions.closed_through(int(self._view.clocks.max()))",
+        "aggregator.tallies.clock_book:ClockView.least_on_slots",
+        "least_clock = self.least",
+        "least_clock = int(self.clocks.max())",
         8,
     ),
     Mutant(
