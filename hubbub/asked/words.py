@@ -12,9 +12,9 @@ from hubbub.texts import few, most_odds
 Document = Mapping[str, Any]
 
 _ANSWERS = {
-    "life": "A device answers the same question again with the same noise.",
-    "once": "A device keeps its first answer.",
-    "fresh": "Each answer of a device has noise of its own, and its own price.",
+    "life": "the same answer of a device has the same noise each time",
+    "once": "a device keeps its first answer",
+    "fresh": "each answer of a device has noise of its own, and its own price",
 }
 _LONGEST = 200
 """Characters of a value in a change."""
@@ -26,19 +26,19 @@ def life_epsilon(document: Document) -> float:
     return float(document.get("budget" if is_fresh else "record_charge") or 0.0)
 
 
-def question_lines(document: Document) -> Iterator[str]:
-    """Yield what a document asks of a person, a sentence a line."""
-    yield f"What: {document.get('about') or 'nobody says what is asked.'}"
-    yield f"Why: {document.get('purpose') or 'nobody says why.'}"
-    yield f"Who: {document.get('contact') or 'nobody says who asks.'}"
-    yield f"Answers: {answer_words(document)}."
-    yield f"One report changes the odds of any guess by {most_odds(float(document['epsilon']))}."
+def question_facts(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield what a document asks of a person: the name of each fact, and a sentence."""
+    yield "What", str(document.get("about") or "nobody says what is asked")
+    yield "Why", str(document.get("purpose") or "nobody says why")
+    yield "Who", str(document.get("contact") or "nobody says who asks")
+    yield "Answers", answer_words(document)
+    yield "One report", f"changes the odds of any guess by a factor of {most_odds(float(document['epsilon']))}"
 
     renew = document.get("renew")
-    span = "ever" if renew is None else f"for {duration_text(renew)}, after which this begins again"
-    yield f"All answers of a device change them by {most_odds(life_epsilon(document))}, {span}."
-    yield _ANSWERS.get(str(document.get("answers")), "")
-    yield f"A device answers at most once in {duration_text(document['period'])}{_times(document)}."
+    span = "ever" if renew is None else f"in {duration_text(renew)}, after which this begins again"
+    yield "All answers", f"of a device change these odds by a factor of {most_odds(life_epsilon(document))}, {span}"
+    yield "Repeats", _ANSWERS.get(str(document.get("answers")), "unknown")
+    yield "How often", f"at most once in {duration_text(document['period'])}{_times(document)}"
 
 
 def answer_words(document: Document) -> str:
@@ -62,25 +62,27 @@ def changes(earlier_list: AskedList | None, later_list: AskedList) -> list[str]:
             sentences.append((0.0, name, f"{name} is asked no more."))
         elif name not in former_documents:
             price = life_epsilon(documents[name])
-            sentences.append(
-                (price, name, f"{name} is new. " + " ".join(filter(None, question_lines(documents[name]))))
-            )
+            facts = (f"{label}: {text}" for label, text in question_facts(documents[name]))
+            sentences.append((price, name, f"{name} is new. {'; '.join(facts)}."))
         elif documents[name] != former_documents[name]:
             rise = life_epsilon(documents[name]) - life_epsilon(former_documents[name])
-            sentences.append((max(0.0, rise), name, _difference(name, former_documents[name], documents[name])))
+            text = difference(former_documents[name], documents[name])
+            sentences.append((max(0.0, rise), name, f"{name} changes: {text}."))
 
     return [text for _, _, text in sorted(sentences, key=lambda change: (-change[0], change[1]))]
 
 
-def _difference(name: str, former: Document, document: Document) -> str:
+def difference(former: Document, document: Document) -> str:
+    """Return the members that differ, and the odds of a life if they do."""
     members = [
         f"{member} was {_short(former.get(member))}, is {_short(document.get(member))}"
         for member in sorted(former.keys() | document.keys())
         if former.get(member) != document.get(member)
     ]
     odds_before, odds_after = most_odds(life_epsilon(former)), most_odds(life_epsilon(document))
-    price = f" All answers of a device change odds by {odds_after}, {odds_before} before." * (odds_before != odds_after)
-    return f"{name} changes: {'; '.join(members)}.{price}"
+    if odds_before != odds_after:
+        members.append(f"all answers of a device change odds by {odds_after}, and did by {odds_before}")
+    return "; ".join(members)
 
 
 def _documents(signed_list: AskedList) -> dict[str, Document]:

@@ -1,4 +1,4 @@
-"""Lists of what is asked: their bytes, their chain, and the attacks that a device withstands."""
+"""Lists that people sign: their bytes, their chain, and the attacks that a device withstands."""
 
 import json
 from dataclasses import replace
@@ -227,7 +227,7 @@ def test_changes_are_said_in_words_and_what_costs_more_stands_first():
 
     assert [line.split()[0] for line in lines] == ["dear", "saves"]
     assert lines[0].startswith("dear is new. What: How often a person saved a document")
-    assert "changes the odds of any guess by at most 54.6" in lines[0]
+    assert "One report: changes the odds of any guess by a factor of at most 54.6" in lines[0]
     assert "budget was 4.0, is 5.0" in lines[1]
     assert changes(SECOND, THIRD) == ["saves is asked no more."]
     assert changes(FIRST, make_list(ask(), previous=FIRST)) == []
