@@ -24,6 +24,7 @@ COMMANDS = {
     "probe": ("aggregator.plan.probe", "stats", "bound the epsilon of any client, from its reports alone"),
     "pin": ("producers.pin_command", "", "print the limits of a query for an application to pin"),
     "asked": ("producers.asked_command", "signed", "list what is asked, for people to sign and devices to check"),
+    "publish": ("aggregator.reading.publish.command", "", "write a public page of everything that was ever asked"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
     "doctor": ("aggregator.topics.doctor", "kafka", "say what an upgrade would change, and the way back"),
     "audit": (

@@ -16,7 +16,7 @@ _PAGE = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "options.py"))
 PARSER_OF = _PAGE["parser_of"]
 
 MEANINGS = {
-    "DIR": "folder of the lists",
+    "DIR": "folder of the (lists|page)",
     "FILE": "query file|CSV file|list to sign",
     "FILE|NAME": "query file, .* and the name of the only query",
     "NAME": "part of the name of metrics|name of the query",
@@ -30,6 +30,7 @@ MEANINGS = {
     "--sensitivity": "answer to the question: little, normal or very",
     "--trial": "results after 10 seconds",
     "--answers": "how a client repeats its answers",
+    "--asked": "folder of the lists",
     "--ask": "share of this string",
     "--bins": "number of bins",
     "--broker-rate": "bytes per second that a broker receives",

@@ -1,0 +1,1 @@
+"""The public page of all questions."""
