@@ -20,6 +20,7 @@ from oracles.query.settings import shown
 from oracles.types import Reports
 from producers.client.admission import AdmittedAnswer, RefusedAnswer, admit, book
 from producers.client.device_limits import Limits
+from producers.client.device_notes import DeviceNotes
 from producers.client.key_item import KeyStore
 from producers.client.ledger import Ledger
 from producers.client.renewal import warn_about
@@ -83,6 +84,8 @@ class Client:
 
         self._ledger = store
         self._clock = clock
+        self._notes = DeviceNotes(query, store.notes)
+        self._notes.open(clock())
 
         with self._ledger.transaction() as transaction:
             admission = self._admit(transaction, clock())
@@ -93,20 +96,29 @@ class Client:
         if is_refused and isinstance(admission, RefusedAnswer):
             self._refuse(admission)
 
-    def answer(self, value: Answer) -> Reports:
+    def note(self, value: Value | float | None = None) -> None:
+        """Add a note to the recorder of the query, for the answer of the next period. A note is never charged.
+
+        `value` is what the recorder keeps: a whole number, a number, or a value of the domain; or None.
+        """
+        self._notes.note(value, self._clock())
+
+    def answer(self, value: Answer | None = None) -> Reports:
         """Return the report to send now: uint8, of shape (1, width).
 
         `value` is a name of the domain, or any text if strings are unknown. If the domain is a size, it is an index.
-        For several attributes it is a dict by their names, or a sequence in the order of their names. If NotYet or
-        BudgetSpent is raised, send nothing.
+        For several attributes it is a dict by their names, or a sequence in the order of their names. A query with a
+        recorder takes no value. If NotYet or BudgetSpent is raised, send nothing.
         """
         query = self.query
-        if query.recorder:
-            raise ReportError(f"query {query.name!r} has a recorder, which gives the answer: pass no value")
-
+        self._notes.check_value(value)
         with self._ledger.transaction() as transaction:
             answer_time = self._clock()
+            next_time = self._notes.wait(answer_time)
             self._check_period(transaction, answer_time)
+            if next_time is not None:
+                due = self._due(transaction, next_time)
+                raise NotYet(f"query {query.name!r} has nothing to tell before its next period", due)
             admission = self._admit(transaction, answer_time)
             if isinstance(admission, AdmittedAnswer):
                 self._check_lost(transaction, admission, answer_time)
@@ -118,7 +130,8 @@ class Client:
             warn_about(query.name, self.limits, "stays in its last round")
 
         # Outside of a transaction, since a report may take long and other processes wait for the store.
-        report = self._report(self._positions(value), admission.noise)
+        positions = self._positions(value) if value is not None else (self._notes.answer(answer_time),)
+        report = self._report(positions, admission.noise)
 
         with self._ledger.transaction() as transaction:
             # Another process of this device may have answered meanwhile.
@@ -171,7 +184,7 @@ class Client:
         return self.status().remaining
 
     def forget(self, spool: str | PathLike[str] | None = None) -> str:
-        """Delete the device's key, its store of all queries and the frames of a spool.
+        """Delete the notes, the device's key, its store of all queries and the frames of a spool.
 
         Return a text that names the effects that remain.
         """
@@ -183,9 +196,9 @@ class Client:
         self._ledger.forget()
         queries = ", ".join(names) or "no query"
         return (
-            f"Deleted the key, the store and {frames} frames in the spool. Reports that were sent stay counted, and "
-            f"others may have copies. The store had charges of {charge:g} epsilon in all, for {queries}. A new store "
-            "starts without these charges, with new noise and a new pseudonym."
+            f"Deleted the notes, the key, the store and {frames} frames in the spool. Reports that were sent stay "
+            f"counted, and others may have copies. The store had charges of {charge:g} epsilon in all, for {queries}. "
+            "A new store starts without these charges, with new noise and a new pseudonym."
         )
 
     def _check_period(self, transaction: Transaction, time_s: float) -> None:

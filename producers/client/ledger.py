@@ -19,6 +19,7 @@ from producers.client import clones
 from producers.client.device_key import DeviceKey
 from producers.client.floor import item_of, restore
 from producers.client.key_item import KeyItem, KeyStore
+from producers.client.note_store import MemoryNotes, Notes
 from producers.client.store_schema import VERSION, create, upgrade
 from producers.client.transaction import NEVER, Transaction
 from producers.entropy import KEY_BYTES
@@ -53,6 +54,8 @@ class Ledger:
             raise ParameterError(f"installation must be bytes, at least one, got {installation!r}")
 
         self.store = os.fspath(store)
+        self.notes = MemoryNotes() if self.store == MEMORY else Notes(f"{self.store}.notes")
+        """The notes of recorders, which are not in the store, since that never holds a value."""
         self._key_store = key_store
         self._secret = b""
         """The key in the item, from which `key` follows."""
@@ -93,7 +96,8 @@ class Ledger:
                 self._write_item(self._key_store, item_of(transaction, self._secret))
 
     def forget(self) -> None:
-        """Delete the key, then the store."""
+        """Delete the notes, the key, then the store."""
+        self.notes.forget()
         if self._key_store is not None:
             self._key_store.write(b"")
             self._written = b""
