@@ -14,6 +14,7 @@ import numpy as np
 from definition_cases import definitions, histories
 from frame_cases import frames
 from item_cases import items
+from recorder_cases import recorders
 from string_cases import strings
 
 from oracles import ORACLES, oracle
@@ -377,6 +378,7 @@ def files():
     contents |= {"tables.json": tables(), "definitions.json": definitions(), "histories.json": histories()}
     contents["strings.json"] = strings(Tape)
     contents["items.json"] = items()
+    contents["recorder.json"] = recorders()
     return {name: lines(value) + "\n" for name, value in contents.items()}
 
 
