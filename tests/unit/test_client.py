@@ -514,7 +514,7 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
     others = ("Publisher", "# client.py")  # one needs Kafka, and the other is a program of its own
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     examples = [code for code in blocks if not any(name in code for name in others)]
-    assert len(examples) == 7
+    assert len(examples) == 8
     names = {}
     for example in examples:
         exec(example, names)  # noqa: S102
