@@ -1,10 +1,11 @@
 """The command `hubbub check`, which validates a query file and prints promises, errors and costs."""
 
 import argparse
+import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from aggregator.plan import check_text, visibility
+from aggregator.plan import asked_check, check_text, visibility
 from aggregator.plan.check_table import short_lines
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
@@ -47,7 +48,7 @@ probability 0.9. Both hold for a window with that many reports, each from anothe
 The memory of worker and board is right within a factor of 1.5. Several workers share theirs.
 Exit code: 0 valid, perhaps with warnings; 2 an invalid file, more than --max-state, or more groups than
 a worker can publish in time; 3 Kafka cannot be reached; 4 with --topic: a worker would not start with
-this file, or a definition in the topic cannot be read."""
+this file, or a definition in the topic cannot be read; 1 with --asked: the newest list lacks a query."""
 
 
 def main(arguments: list[str]) -> int:
@@ -61,7 +62,13 @@ def _check(report: Report, options: argparse.Namespace) -> int:
     """Print everything about the file, and return the exit code."""
     file = load_file(options.file)
     queries = file.queries.values()
-    report.members |= {"file": str(options.file), "queries": [], "together": [], "edition": [], "topic": None}
+    report.members |= {
+        "file": str(options.file),
+        "queries": [],
+        "together": [],
+        "edition": [],
+        "topic": None,
+    }
     if options.name not in (None, *file.queries):
         advice = nearest(options.name, [*file.queries])
         raise ParameterError(f"{options.file}: there is no query {options.name!r}; {advice}")
@@ -93,12 +100,20 @@ def _check(report: Report, options: argparse.Namespace) -> int:
         _add(report, "topic", [*compare(file, definitions, DEVICE_EPSILON, options.retire)])
         reasons = start_refusals(file, definitions, options.retire)
 
+    asked_faults: list[str] = []
+    if options.asked is not None:
+        newest_list = asked_check.newest_list(options.asked)
+        _add(report, "asked", [*asked_check.asked_texts(queries, newest_list, time.time())])
+        asked_faults = [*asked_check.faults(queries, newest_list)]
+
     faults = StateLimit(options.partitions, options.max_state).faults(queries)
     faults += [fault for query in queries if (fault := visibility.group_refusal(query))]
-    report.fault(*(f"{options.file}: {fault}" for fault in (*faults, *reasons)))
+    report.fault(*(f"{options.file}: {fault}" for fault in (*faults, *reasons, *asked_faults)))
     if faults:
         return 2
-    return 4 if reasons else 0
+    if reasons:
+        return 4
+    return 1 if asked_faults else 0
 
 
 def _add(report: Report, name: str, texts: list[str]) -> None:
@@ -125,6 +140,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     clients = "number of clients of each query; prints which windows will usually show values"
     parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
 
+    asked = "folder of the lists of what is asked; exit with 1 if the newest one lacks a query of the file"
+    parser.add_argument("--asked", type=Path, metavar="DIR", help=asked)
     add_max_state(parser)
     purpose = "compare the file with the active queries in the topic of definitions; --kafka does the same"
     parser.add_argument("--topic", action="store_true", help=purpose)

@@ -288,9 +288,9 @@ def lines(file: str, queries: Collection[Query], fleets: Sequence[Fleet], assump
     )
 
     need = sum(map(costs.finals, queries))
-    used = costs.publishing(queries, assumptions.partitions) / assumptions.speed
-    cpu = f"{1000 * used / need:,.3g} ms of CPU each"
-    yield f"finals: {need:,.3g} per second; with few reports worker and estimator use {used:.2g} cores, {cpu}"
+    core_share = costs.publishing(queries, assumptions.partitions) / assumptions.speed
+    cpu = f"{1000 * core_share / need:,.3g} ms of CPU each"
+    yield f"finals: {need:,.3g} per second; with few reports worker and estimator use {core_share:.2g} cores, {cpu}"
     days = f"{assumptions.retention / 86_400:,.3g} days"
     yield f"disk for {days} of reports, replicas included: {', '.join(in_bytes(fleet.disk) for fleet in fleets)}"
     cores = ", ".join(f"{fleet.gateways:,.1f}" for fleet in fleets)

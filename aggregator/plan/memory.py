@@ -151,8 +151,8 @@ def _windows(query: Query, partitions: int) -> int:
     if not kind_of(query).has_comparisons:
         return windows
 
-    compared = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
-    return windows + compared + block_bytes(query)
+    comparisons = sum(stored_windows(window) for window in kinds) * value_count(query) * COUNT
+    return windows + comparisons + block_bytes(query)
 
 
 def block_bytes(query: Query) -> int:

@@ -124,10 +124,10 @@ class CpuOrder:
 
         order = node.order
         while True:
-            used, number, child = order[0]
+            use, number, child = order[0]
             if not child.size:  # all its waiters have left
                 heappop(order)
-            elif used != child.group.held:
+            elif use != child.group.held:
                 heapreplace(order, (child.group.held, number, child))
             else:
                 return child

@@ -1,5 +1,8 @@
 """`hubbub asked`: the way of a list from a query file to two signatures."""
 
+import json
+import re
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -112,3 +115,26 @@ def test_a_wrong_option_says_what_is_right(folder, capsys, arguments, words):
     assert new(1) == 0
     assert main(["asked", *arguments]) in (1, 2)
     assert words in capsys.readouterr().err
+
+
+def test_check_finds_a_query_that_no_device_would_answer(folder, capsys):
+    assert new(1) == 0
+    capsys.readouterr()
+    check = ["check", "hubbub.toml", "--asked", "asked"]
+    assert main(check) == 0
+    assert re.search(r"asked +list 1 of Example Notes ends in [0-9,]+ days", capsys.readouterr().out)
+
+    write_queries(folder, budget=8.0)
+    assert main(check) == 1
+    error = capsys.readouterr().err
+    assert "saves: list 1 has another definition of it, so devices that check lists are silent" in error
+    (folder / "hubbub.toml").write_text(make_text("other", domain=["yes", "no"]))
+    assert main(check) == 1
+    assert "other: list 1 does not have it" in capsys.readouterr().err
+    assert main([*check, "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["asked"][0].startswith("list 1 of Example Notes ends in")
+
+
+def test_check_needs_lists_that_follow_each_other(folder, capsys):
+    assert main(["check", "hubbub.toml", "--asked", "asked"]) == 1
+    assert "asked has no list" in capsys.readouterr().err

@@ -31,16 +31,16 @@ def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]
     """Return the requested values, or the largest of the window, with the level of their intervals."""
     method = lookup.method(view.part, parameters)
     texts = parameters.values()
-    requested = view.names(texts) if texts else None
+    names = view.names(texts) if texts else None
 
     truth = rows.true_shares(series, view)
     published = value_rows(view, method, truth)
     by_name = {row.value: row for row in published}
-    selection = [by_name[name] for name in requested if name in by_name] if requested else published
-    selection = selection[: parameters.whole("top", MOST if requested else None)]
+    selection = [by_name[name] for name in names if name in by_name] if names else published
+    selection = selection[: parameters.whole("top", MOST if names else None)]
 
     interval_level = LEVEL
-    if requested is None:
+    if names is None:
         interval_level, selection = rows.listed(view, selection)
 
     # The intervals of a list of all values cost much, and without a truth nobody needs them.
@@ -48,7 +48,7 @@ def answer(series: Series, view: View, parameters: Parameters) -> dict[str, Any]
     if truth is not None:
         _, listed_rows = rows.listed(view, published)
         error = rows.error(listed_rows)
-    absent = [name for name in requested or [] if name not in by_name]
+    absent = [name for name in names or [] if name not in by_name]
     return {
         "method": method,
         "methods": list(view.part.shares),
