@@ -10,6 +10,7 @@ import pytest
 from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import AcceptedFrame, Gate, Reason, misplaced_reason
 from aggregator.merging.closed_panes import ClosedPanes
+from aggregator.merging.merger import Merger
 from aggregator.merging.snapshot_partition import SnapshotPartition
 from aggregator.plan.check import compare
 from aggregator.reading.audit.fold import Fold
@@ -188,6 +189,9 @@ def test_a_pane_waits_for_the_slots_of_its_own_version(seed):
         expected = brute_force(versions, [None if clock == NO_CLOCK else clock for clock in present_clocks.tolist()])
         # Without a clock nothing is said of the first panes.
         assert max(0, closed_panes.end(versions) or 0) == expected
+        merger = Merger(versions, PARTITIONS)
+        closed_panes.mark(merger)
+        assert max(0, merger.closed_through or 0) == expected
         fold._clocks = [None if clock == NO_CLOCK else clock for clock in present_clocks.tolist()]
         assert max(0, fold.through(versions) or 0) == expected
 

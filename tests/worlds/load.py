@@ -3,7 +3,7 @@
 from aiokafka import TopicPartition
 
 from hubbub.kafka.settings import REPORTS
-from oracles.frame import TICK, encode, encode_json
+from oracles.frame import TICK, encode, encode_json, slots
 from tests.worlds.queries import pool, query_file
 
 
@@ -20,20 +20,28 @@ class Load:
     def _send(self, frame):
         """Append a frame, unless its partition takes no writes. A sender that gives up is no fault of the workers."""
         world = self._world
-        tp = TopicPartition(world.kafka.topic(REPORTS), frame.partition)
+        number, place = place_of(frame, world.plan.mix.partitions)
+        tp = TopicPartition(world.kafka.topic(REPORTS), place)
         if world.log.at(tp).blocked_until <= world.now:
-            data = data_of(frame, world.plan.mix.partitions)
+            data = data_of(frame, number)
             world.log.append(tp, [(None, data, None, ())], writer="sender")
 
 
-def data_of(frame, partitions):
-    """Return the bytes of a frame."""
+def place_of(frame, partitions):
+    """Return the id of a frame as a number, and the partition that its sender chooses."""
+    query = query_file().queries[frame.query]
+    # Some frames come from senders that know no spread.
+    if query.spread is None or query.spread >= partitions or frame.is_misplaced:
+        return (frame.id or 0) * partitions + frame.partition + int(frame.is_misplaced), frame.partition
+    number = frame.partition % query.spread
+    return (frame.id or 0) * query.spread + number, slots(query.digest, query.spread, partitions)[number]
+
+
+def data_of(frame, number):
+    """Return the bytes of a frame, with the id of this number if it has one."""
     query = query_file().queries[frame.query]
     reports = pool(frame.query)[list(frame.rows)]
-    name = None
-    if frame.id is not None:
-        number = frame.id * partitions + frame.partition + int(frame.is_misplaced)
-        name = number.to_bytes(8, "little")
+    name = None if frame.id is None else number.to_bytes(8, "little")
     if frame.form == "JSON":
         return encode_json(query.digest, frame.pane, reports, name)
 
