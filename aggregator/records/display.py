@@ -30,14 +30,23 @@ class Nothing(NamedTuple):
     text: str
 
 
-def may_be_zero(low: float | None, high: float | None) -> bool:
-    """Whether an interval, as it is shown, holds 0."""
-    return low is not None and high is not None and low <= 0.0 <= high
+def may_be_zero(low: float | None, high: float | None, measure: str = "share") -> bool:
+    """Whether an interval, as it is shown, holds 0. That of a share is cut to 0 and 1."""
+    if low is None or high is None:
+        return False
+    return low <= 0.0 and (measure == "share" or high >= 0.0)
 
 
 def is_weak_share(low: float | None, high: float | None) -> bool:
-    """Whether the interval of a share, cut to 0 and 1, holds 0 and is wider than half."""
-    return may_be_zero(low, high) and min(high or 0.0, 1.0) > WIDE
+    """Whether the interval of a share, cut to 0 and 1, holds 0 and is wider than half.
+
+    A wide interval outside of 0 and 1 is weak too. Cut, it would look like a share that is known exactly.
+    """
+    if low is None or high is None:
+        return False
+    if low >= 1.0 or high <= 0.0:
+        return high - low > WIDE
+    return low <= 0.0 and min(high, 1.0) > WIDE
 
 
 def is_weak_number(name: str, low: float | None, high: float | None, scale: Scale) -> bool:
@@ -68,7 +77,9 @@ def proves_nothing(name: str, low: float | None, high: float | None, scale: Scal
     # A window without reports of the attribute has NaN.
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return True
-    return may_be_zero(low, high) if scale is None else is_weak_number(name, low, high, scale)
+    if scale is not None:
+        return is_weak_number(name, low, high, scale)
+    return may_be_zero(low, high) or is_weak_share(low, high)
 
 
 def nothing_proved(

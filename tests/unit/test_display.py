@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aggregator.reading.tail.overview import Overview
-from aggregator.records.display import is_weak_number, is_weak_share, may_be_zero
+from aggregator.records.display import is_weak_number, is_weak_share, may_be_zero, proves_nothing
 from aggregator.records.needed_people import needed_people, people
 from oracles.numbers import Scale
 from tests import boards
@@ -159,3 +159,15 @@ def test_a_share_is_weak_if_its_interval_holds_zero_and_most_of_the_rest():
     assert is_weak_share(0.0, 0.51)
     assert not is_weak_share(0.01, 0.9)
     assert not may_be_zero(None, None)
+
+
+def test_a_wide_interval_outside_of_all_shares_is_weak():
+    # Cut to 0 and 1, it would be a point, and read as a share of exactly 100% or 0%.
+    assert is_weak_share(1.5, 9.0)
+    assert is_weak_share(-9.0, -1.5)
+    assert proves_nothing("(other)", 1.5, 9.0, None)
+    # A value that all people have may lie narrowly above 1 by chance.
+    assert not is_weak_share(1.01, 1.05)
+    assert not proves_nothing("(other)", 1.01, 1.05, None)
+    assert may_be_zero(-0.05, -0.01)
+    assert not may_be_zero(-5.0, -1.0, "number")

@@ -64,7 +64,7 @@ class Quantiles(WindowAnswer):
                     low=low,
                     high=high,
                     truth=truth,
-                    may_be_zero=may_be_zero(low, high),
+                    may_be_zero=may_be_zero(low, high, "number"),
                     weak=is_weak_number(answer_name, low, high, definition.scale),
                 )
             )

@@ -162,7 +162,7 @@ def group_rows(group: str, part: Record, names: Sequence[str], _: float) -> Iter
             share=row.value,
             low=row.low,
             high=row.high,
-            may_be_zero=may_be_zero(row.low, row.high),
+            may_be_zero=may_be_zero(row.low, row.high, row.measure),
             weak=is_weak(row.name, row.measure, row.low, row.high, answers.scale),
         )
 
@@ -259,7 +259,7 @@ def number_point(entry: Entry, definition: Definition, name: str, truth: Floats 
         high=high,
         truth=None if true is None else true_answer(definition, name, true),
         withheld=part.withheld,
-        may_be_zero=may_be_zero(low, high),
+        may_be_zero=row is not None and may_be_zero(low, high, row.measure),
         weak=row is not None and is_weak(name, row.measure, low, high, definition.scale),
     )
 
