@@ -12,7 +12,7 @@ from aggregator.plan.fleet import Assumptions
 from aggregator.plan.kinds import names, numbers, values
 from aggregator.plan.prospect import MOST_CLIENTS, Need, Plan, Prospect, need, prospect, prospects
 from hubbub.command.idle_options import refuse_idle
-from hubbub.command.options import in_bytes, one_of, parsed, parser_of, run, share, whole
+from hubbub.command.options import amount, in_bytes, one_of, parsed, parser_of, run, share, whole
 from oracles.discover import FAMILY_ERROR
 from oracles.discover.alphabet import LONGEST
 from oracles.discover.cell_hash import LEAST_CELLS, MOST_CELLS
@@ -128,11 +128,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--cells", type=whole(LEAST_CELLS, MOST_CELLS), default=MOST_CELLS, metavar="B", help=logarithm)
 
     privacy = "privacy of each report (default: 1; smaller is more private)"
-    parser.add_argument("--epsilon", type=float, default=1.0, metavar="E", help=privacy)
+    parser.add_argument("--epsilon", type=amount, default=1.0, metavar="E", help=privacy)
     repeats = "how a client repeats its answers: life (default), once or fresh"
     parser.add_argument("--answers", type=one_of(*ANSWERS), default="life", metavar="A", help=repeats)
     limit = "epsilon of all answers of a client (default: four times --epsilon)"
-    parser.add_argument("--budget", type=float, metavar="B", help=limit)
+    parser.add_argument("--budget", type=amount, metavar="B", help=limit)
 
     goal = "print the clients, or the epsilon, that make this share detectable"
     parser.add_argument("--target-share", type=share, metavar="F", help=goal)

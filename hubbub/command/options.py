@@ -56,6 +56,14 @@ def share(text: str) -> float:
     return number
 
 
+def amount(text: str) -> float:
+    """Parse an epsilon, or a budget of several: a number above 0."""
+    number = float(text) if re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]{1,2})?", text) else 0.0
+    if not 0.0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text!r}")
+    return number
+
+
 def rate(text: str) -> float:
     """Parse a number per second. "max" means infinity."""
     if text == "max":

@@ -106,7 +106,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def _churn(text: str) -> float:
-    return 0.0 if text == "0" else share(text)
+    try:
+        return 0.0 if text == "0" else share(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, or 0 for none") from None
 
 
 async def _simulate(options: argparse.Namespace) -> DeliveryCounts:

@@ -239,3 +239,28 @@ def test_a_probe_takes_the_only_query_of_a_file(tmp_path, capsys):
     path.write_text(make_text("q", domain=4, oracle="grr", noise="each"))
     assert main(["probe", "--queries", str(path), "--exec", "/none"]) == 2
     assert capsys.readouterr().err == "hubbub probe: --exec /none: No such file or directory\n"
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_wrong_value_is_refused_with_the_form_of_a_right_one(command):
+    parser = PARSER_OF(command)
+    messages = []
+    for action in parser._actions:
+        if action.type is None:
+            continue
+        try:
+            parser._get_value(action, "\N{SECTION SIGN}")
+        except argparse.ArgumentError as error:
+            messages.append(str(error))
+
+    # The words of argparse itself name a type of Python, such as "float".
+    assert [message for message in messages if "invalid" in message] == []
+    assert all(re.search("must be|may have", message) for message in messages)
+
+
+def test_a_churn_of_nothing_is_a_number_too(capsys):
+    parser = PARSER_OF("simulate")
+    assert parser.parse_args(["--churn", "0"]).churn == 0.0
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--churn", "2"])
+    assert "must be a share above 0 and below 1, got '2', or 0 for none" in capsys.readouterr().err
