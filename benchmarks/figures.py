@@ -64,7 +64,10 @@ def main() -> int:
     options = arguments(__doc__, GROUPS, load=(LOAD, "the highest load of the machine"))
     load = round(os.getloadavg()[0], 2)
     if load > options.load:
-        print(f"figures: the load is {load}, so other work would change the figures; stop it, or pass --load {load}")
+        print(
+            f"figures: the load of the last minute is {load}, above {options.load:g}, so other work would change the "
+            f"figures. Stop it and wait a minute, or accept the load with `make figures LOAD={load}`"
+        )
         return 1
 
     records = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}

@@ -50,7 +50,9 @@ def test_a_busy_machine_is_refused(monkeypatch, capsys, tmp_path, options, code)
     page.write_text("<!-- figure x.a -->1<!-- /figure -->\n")
     assert figures.main() == code
     if code:
-        assert "the load is 0.25" in capsys.readouterr().out
+        output = capsys.readouterr().out
+        assert "the load of the last minute is 0.25, above 0.2" in output
+        assert "make figures LOAD=0.25" in output
         assert not (tmp_path / "figures.json").exists()
     else:
         record = json.loads((tmp_path / "figures.json").read_text())["x.a"]
