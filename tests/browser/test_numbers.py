@@ -207,7 +207,8 @@ def test_numbers_are_accessible_and_fit(watch, board, start, size, scheme):
         assert one[0] >= 0
         assert one[1] <= size["width"]
         for label in labels[position + 1 :]:
-            assert one[1] <= label[0] + 1 or label[1] <= one[0] + 1 or one[3] <= label[2] + 4 or label[3] <= one[2] + 4
+            has_gap = one[1] + 8 <= label[0] or label[1] + 8 <= one[0]
+            assert has_gap or one[3] <= label[2] + 4 or label[3] <= one[2] + 4
     violations = Axe().run(page).response["violations"]
     serious = [violation for violation in violations if violation["impact"] in ("serious", "critical")]
     assert serious == [], [(violation["id"], [node["html"] for node in violation["nodes"]]) for violation in serious]

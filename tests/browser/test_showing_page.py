@@ -73,6 +73,9 @@ def test_a_small_crowd_has_a_sentence_in_place_of_numbers(watch, board, name, si
     assert answer["nothing_proved"]
     expect(page.locator("#nothing")).to_have_text(answer["nothing_text"])
     expect(page.locator("#history-text")).to_contain_text("nothing can be told yet")
+    expect(page.locator("#history")).to_contain_text("There is nothing to draw yet")
+    expect(page.locator("#history-picture")).to_be_disabled()
+    expect(page.locator("#rates-picture")).to_be_enabled()
     expect(page.locator("#tiles")).to_contain_text(re.compile("more reports needed|too few reports"))
     assert all(0.0 <= share <= 100.0 for share in shown_shares(page))
     assert not re.search(r"significant above", page.locator("#board").inner_text())

@@ -27,30 +27,36 @@ class Chart {
     const same = this.#plot && this.shape === shape;
     this.#data = data;
     this.shape = shape;
-    if (!this.#isEnough() || !globalThis.uPlot) return this.#none();
+    if (!this.isEnough || !globalThis.uPlot) return this.#none();
     if (same) this.#plot.setData(data);
     else this.#draw();
   }
 
   /** Returns the picture of the chart as a file has it, or null if there is nothing to draw. */
   picture(title, note) {
-    if (!this.#isEnough()) return null;
+    if (!this.isEnough) return null;
     return picture({ title, note, times: this.#data[0], annotations: this.annotations, ...this.parts(this.#data) });
   }
 
   /** Whether there are two windows, and a number to draw. */
-  #isEnough() {
-    return this.#data !== null && this.#data[0].length > 1 && this.#data.slice(1).flat().some((number) => number !== null);
+  get isEnough() {
+    return this.#windows() > 1 && this.#data.slice(1).flat().some((number) => number !== null);
+  }
+
+  #windows() {
+    return this.#data === null ? 0 : this.#data[0].length;
   }
 
   #none() {
     this.#plot?.destroy();
     this.#plot = null;
-    this.#box.replaceChildren(element("p", { class: "none" }, "The chart needs two windows, and values in one"));
+    const texts = ["There is nothing to draw yet", "The chart begins with the second window"];
+    const text = texts[this.#windows()] ?? "No window of this time has a number to draw";
+    this.#box.replaceChildren(element("p", { class: "none" }, text));
   }
 
   #draw() {
-    if (!this.#isEnough()) return;
+    if (!this.isEnough) return;
     this.#plot?.destroy();
     this.#box.replaceChildren();
     const style = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };

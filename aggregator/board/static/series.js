@@ -74,6 +74,7 @@ export class Series {
     if (second !== null) columns.push(...["low", "high", "share"].map((key) => line.map((point) => other.get(point.end)?.[key] ?? null)));
     this.#annotate("history", columns[0], annotations);
     this.history.show(columns, JSON.stringify([value, second?.[0], this.history.measure]));
+    $("history-picture").disabled = !this.history.isEnough;
     const field = $("with");
     if (document.activeElement !== field) field.value = second?.[0] ?? "";
   }
@@ -88,6 +89,7 @@ export class Series {
     const ends = line.map((each) => each.end);
     this.#annotate("rates", ends, annotations);
     this.rates.show([ends, column((each) => each.n), column(refused)]);
+    $("rates-picture").disabled = !this.rates.isEnough;
     const last = windows.at(-1);
     const length = last ? windowName(last) : "";
     if (!last) $("rates-text").textContent = "";

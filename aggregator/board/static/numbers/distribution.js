@@ -11,6 +11,8 @@ const LANE = 26; // pixels of a row of whiskers
 const RANGE_LANE = 26; // pixels of a row of ranges
 const PLOT = 190; // pixels of the blocks
 const LETTER = 7; // pixels, about
+const BOLD_LETTER = 8;
+const GAP = 10; // pixels between a label or a whisker and the next of its row
 
 function shape(name, attributes, ...children) {
   const node = document.createElementNS(SVG, name);
@@ -23,7 +25,7 @@ function shape(name, attributes, ...children) {
 function lanes(items) {
   const ends = [];
   for (const item of items) {
-    const free = ends.findIndex((end) => end + 6 < item.start);
+    const free = ends.findIndex((end) => end + GAP < item.start);
     item.lane = free < 0 ? ends.length : free;
     ends[item.lane] = item.end;
   }
@@ -107,7 +109,7 @@ export class Distribution {
 
   #marks(marks, x, width) {
     const items = marks.map((mark) => {
-      const half = (LETTER * mark.label.length) / 2;
+      const half = (BOLD_LETTER * mark.label.length) / 2;
       const at = Math.min(Math.max(x(mark.value), half + 1), width - half - 1);
       return {
         ...mark,
@@ -137,7 +139,7 @@ export class Distribution {
   #brackets(ranges, x, width) {
     const items = ranges.map((range) => {
       const label = `${range.name} ${percent(range.value, 1)}`;
-      const half = (LETTER * label.length) / 2;
+      const half = (BOLD_LETTER * label.length) / 2;
       const [from, to] = [x(range.from), x(range.to)];
       const at = Math.min(Math.max((from + to) / 2, half + 1), width - half - 1);
       return { ...range, label, at, x1: from, x2: to, start: Math.min(from, at - half), end: Math.max(to, at + half) };
