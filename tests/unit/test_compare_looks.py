@@ -97,3 +97,9 @@ def test_two_windows_since_the_start_have_a_look_each_pane(messages, board):
     answer = ask(board, "compare", "screens", kind="all", **dict(zip(("from", "to"), pair, strict=True)))
     by_value = {row["value"]: row["proved"] for row in answer["values"]}
     assert {row["value"]: row["proved"] for row in table} == by_value
+
+
+@pytest.mark.parametrize("pair", [(1,), (1, 2, 3), ("ios", 3), (3, "ios")])
+def test_a_comparison_needs_two_ends_or_two_groups(pair):
+    with pytest.raises(ParameterError, match="the ends of two windows, or the names of two groups"):
+        pair_filter(pair)

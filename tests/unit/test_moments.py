@@ -1,7 +1,8 @@
 """Times that users give have the same forms in all commands and in `hubbub.read`."""
 
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 
+import numpy as np
 import pytest
 
 import hubbub
@@ -33,6 +34,8 @@ HOUR = 3600
         (datetime(2026, 11, 1, 1, tzinfo=timezone(timedelta(hours=1))), MIDNIGHT),
         (0, 0),
         ("0", 0),
+        (MIDNIGHT + 0.75, MIDNIGHT),
+        (np.int64(MIDNIGHT), MIDNIGHT),
     ],
 )
 def test_a_moment_has_several_forms(moment, seconds):
@@ -48,6 +51,12 @@ def test_milliseconds_are_refused(moment):
 @pytest.mark.parametrize("moment", ["yesterday", "", "2026-13-01", "1e9", "-5", "\u0661\u0662"])
 def test_other_texts_are_refused(moment):
     with pytest.raises(ParameterError, match="must be a date, a time"):
+        unix_seconds(moment)
+
+
+@pytest.mark.parametrize("moment", [True, float("nan"), float("inf"), time(1), [MIDNIGHT], None])
+def test_other_values_are_refused(moment):
+    with pytest.raises(ParameterError, match="must be Unix seconds, a text, a date or a datetime"):
         unix_seconds(moment)
 
 

@@ -133,6 +133,8 @@ def pair_filter(
 
     Two windows are of one group, by default of the total. Two groups are in windows that end in [since, until).
     """
+    if len(pair) != 2 or isinstance(pair[0], str) != isinstance(pair[1], str):
+        raise ParameterError(f"compare needs the ends of two windows, or the names of two groups, got {pair!r}")
     if pair[0] == pair[1]:
         raise ParameterError(f"compare needs two different windows or groups, got {pair[0]!r} twice")
     if not isinstance(pair[0], str):
