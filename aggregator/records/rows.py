@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from aggregator.records import documents
+from aggregator.records.characters import is_visible
 from aggregator.records.digits import DIGITS
 from aggregator.records.span import Span
 from aggregator.records.words import FLAGS, WITHHELD
@@ -219,5 +220,5 @@ def cell(value: Any) -> str:
 
 def _is_formula(text: str) -> bool:
     """Whether a spreadsheet may read the text as a formula. Some ignore blanks and invisible characters before it."""
-    beginning = next((character for character in text if character.isprintable() and not character.isspace()), "")
+    beginning = next(filter(is_visible, text), "")
     return unicodedata.normalize("NFKC", beginning) in _FORMULAS or text.startswith(_BREAKS)

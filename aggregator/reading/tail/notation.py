@@ -2,15 +2,19 @@
 
 import json
 import math
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from aggregator.records.characters import is_visible
 from oracles.query.settings import Window
 
 LENGTH = 40
 """Maximum number of characters of a value."""
-_JOINER = "\u200d"
-"""Zero width joiner, a part of emojis. All other invisible characters are escaped."""
+_EMOJI_PARTS = frozenset("\u200d\ufe0e\ufe0f")
+"""The zero width joiner and two variation selectors. All other invisible characters are escaped."""
+_FOREIGN = re.compile("[^ -~]")
+"""All characters but those of ASCII that are plain."""
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _LEAST_PLAIN = 1e-6
 _MOST_PLAIN = 1e15
@@ -39,9 +43,7 @@ def escaped(text: str) -> str:
 
     Anybody may send names. Without this, an escape sequence could control the reader's terminal.
     """
-    return "".join(
-        char if char.isprintable() or char == _JOINER else char.encode("unicode_escape").decode() for char in text
-    )
+    return _escaped(text, lambda character: character.encode("unicode_escape").decode())
 
 
 def escaped_json(text: str) -> str:
@@ -50,7 +52,15 @@ def escaped_json(text: str) -> str:
     >>> print(escaped_json('"left' + chr(0x202E) + chr(0x9B) + '"'))
     "left\u202e\u009b"
     """
-    return "".join(char if char.isprintable() or char == _JOINER else json.dumps(char)[1:-1] for char in text)
+    return _escaped(text, lambda character: json.dumps(character)[1:-1])
+
+
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    def replace(match: re.Match[str]) -> str:
+        character = match[0]
+        return character if character in _EMOJI_PARTS or is_visible(character) else escape(character)
+
+    return _FOREIGN.sub(replace, text)
 
 
 def label(window: Window) -> str:
