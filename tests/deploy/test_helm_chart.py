@@ -190,6 +190,8 @@ WITH_TOKEN = "kafka.protocol=SASL_SSL,kafka.mechanism=OAUTHBEARER"  # noqa: S105
         ("board.resources.limits.memory=413M", "board.memory: a board that keeps 256MiB needs 413 MiB"),
         ("board.resources.limits.memory=400000000", "board.memory: a board that keeps 256MiB needs 413 MiB"),
         ("keda.enabled=true,keda.min=5,keda.max=4", "max is below min"),
+        ("networkPolicy=null", "networkPolicy.enabled: set it to true or false"),
+        ("networkPolicy.enabled=null", "networkPolicy.enabled: set it to true or false"),
         (
             "gateway.enabled=true,gateway.tokens.secret=a,gateway.autoscaling.enabled=true,gateway.autoscaling.max=1",
             "max is below min",
