@@ -15,8 +15,8 @@ REQUEST_COST = 100
 HANDSHAKE_COST = 1_000
 SLICE_COST = 5_000
 """Microseconds that are charged when a turn comes. benchmarks/gateway.py measures a request at 70, a hello at 800."""
-_LEAST_CHARGE = 200e-6
-"""Seconds that are charged at once, because a charge of each step would add 4 us to a request."""
+_LEAST_CHARGE = 500e-6
+"""Seconds that are charged at once, because a charge of each step would add 4 us to a request of 70."""
 _SEVERAL: CallerPath = ()
 
 

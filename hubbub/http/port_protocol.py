@@ -2,17 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
 from typing import Any
 
 from aiohttp import web
 
 from hubbub.http.addresses import Networks, client
-from hubbub.http.answer_pieces import PIECE, AnswerPieces
 from hubbub.http.connections import Connection, ConnectionState
 from hubbub.http.cpu_turns import REQUEST_COST, MeteredWork
 from hubbub.http.port_shares import PortShares
-from hubbub.http.prepared_answer import PreparedAnswer
 from hubbub.http.problem import Problem
 
 UNSENT = 16 << 10
@@ -28,12 +25,14 @@ class PortProtocol(web.RequestHandler):
     The refusal of an invalid request contains neither the request nor the server's name.
     """
 
-    __slots__ = ("_shares", "connection")
+    __slots__ = ("_is_reading_stopped", "_shares", "connection")
 
     def __init__(self, connection: Connection, shares: PortShares, server: web.Server) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **server._kwargs)  # noqa: SLF001 - for subclasses
         self.connection = connection
         self._shares = shares
+        self._is_reading_stopped = False
+        """Whether the transport has been told to read no more, and not yet to go on."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         connection = self.connection
@@ -72,8 +71,14 @@ class PortProtocol(web.RequestHandler):
         if not self._reading_paused and not self._buffer_paused:
             self._resume_transport_reading()
 
+    def _pause_transport_reading(self) -> None:
+        self._is_reading_stopped = True
+        super()._pause_transport_reading()
+
     def _resume_transport_reading(self) -> None:
-        if not self._paused:
+        # aiohttp calls this twice in each request, and nearly always the transport reads already.
+        if self._is_reading_stopped and not self._paused:
+            self._is_reading_stopped = False
             super()._resume_transport_reading()
 
     async def _handle_request(self, request: web.BaseRequest, *more: Any) -> tuple[web.StreamResponse, bool]:
@@ -100,17 +105,6 @@ class PortProtocol(web.RequestHandler):
         await self._shares.turns.take(self.connection, REQUEST_COST)
         if self.transport is None:
             raise ConnectionResetError("the client did not wait for its turn")
-
-    def finish_response(
-        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
-    ) -> Coroutine[Any, Any, tuple[web.StreamResponse, bool]]:
-        """Write an answer, and a long one in pieces."""
-        # The first check needs no look at base classes, and nearly all answers of a gateway are such short ones.
-        if not isinstance(resp, PreparedAnswer) and isinstance(resp, web.Response):
-            body = resp.body
-            if isinstance(body, bytes) and len(body) > PIECE:
-                resp.body = AnswerPieces(body, self.connection)
-        return super().finish_response(request, resp, start_time)
 
     def handle_error(
         self,

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from hubbub.http.answer_pieces import PIECE, AnswerPieces
 from hubbub.http.connections import Connection
 from hubbub.http.listener import Listener, bind
 from hubbub.http.port_protocol import PortProtocol, Unsigned, connection_of
@@ -76,6 +77,8 @@ async def serving(
     inner = runner.server
     if inner is None:
         raise RuntimeError("aiohttp made no server")
+    # An answer of a direct handler is short, so it needs no look at its length.
+    inner.request_handler = _in_pieces(inner.request_handler)
     if direct:
         inner.request_handler = _dispatcher(inner.request_handler, direct)
     if shares.rates.limited:
@@ -93,6 +96,21 @@ async def serving(
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
+
+
+def _in_pieces(handler: Direct) -> Direct:
+    """Return a handler whose long answers are written in pieces."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        response = await handler(request)
+        connection = connection_of(request)
+        if connection is not None and isinstance(response, web.Response):
+            body = response.body
+            if isinstance(body, bytes) and len(body) > PIECE:
+                response.body = AnswerPieces(body, connection)
+        return response
+
+    return handle
 
 
 def _dispatcher(routes: Direct, direct: Mapping[tuple[str, str], Direct]) -> Direct:

@@ -38,6 +38,8 @@ class Body:
     A block `with body:` holds whatever waits while the body may end. It then raises the Problem of that end.
     """
 
+    __slots__ = ("_path", "_pieces", "_problem", "_shares", "_task", "connection", "content")
+
     def __init__(self, shares: FairShares, path: CallerPath, connection: Connection | None) -> None:
         self.content = b""
         self._shares = shares
@@ -150,27 +152,19 @@ class Bodies:
         """Return the body without its compression. It counts until its `release`."""
         self._check_size(request.content_length or 0)
         body = Body(self.shares, caller.path, connection_of(request))
+        content = request.content
         try:
-            await self._read(request, caller, body)
+            if content.is_eof():
+                packed = content.read_nowait()
+                self._check_size(len(packed))
+                body.hold(len(packed))
+            else:
+                packed = await self._receive(request, body)
+            self._open(packed, caller, body, is_gzip=request.headers.get("Content-Encoding", "").lower() == "gzip")
         except BaseException:
             body.release()
             raise
         return body
-
-    async def _read(self, request: web.BaseRequest, caller: Caller, body: Body) -> None:
-        if request.content.is_eof():
-            packed = request.content.read_nowait()
-            self._check_size(len(packed))
-            body.hold(len(packed))
-        else:
-            packed = await self._receive(request, body)
-
-        # The packed bytes are gone before the unpacked ones are counted, so that both need not fit together.
-        is_gzip = request.headers.get("Content-Encoding", "").lower() == "gzip"
-        body.content = self._open(packed, caller, is_gzip=is_gzip)
-        if is_gzip:
-            body.release()
-            body.hold(len(body.content))
 
     async def _receive(self, request: web.BaseRequest, body: Body) -> bytes:
         chunks: list[bytes] = []
@@ -190,18 +184,24 @@ class Bodies:
             raise slow() from None
         return b"".join(chunks)
 
-    def _open(self, body: bytes, caller: Caller, *, is_gzip: bool) -> bytes:
-        """Return the body without its compression, and charge the caller for all that this may have produced."""
+    def _open(self, packed: bytes, caller: Caller, body: Body, *, is_gzip: bool) -> None:
+        """Give the body its content without compression, and charge the caller for all that this may have produced."""
         self._work.check(caller)
+        if not is_gzip:
+            self._work.charge(caller, len(packed) / 1024)
+            body.content = packed
+            return
+
         # A body that turns out to be invalid has cost as much time as a valid one.
-        size = min(self._most, RATIO * len(body)) if is_gzip else len(body)
+        size = min(self._most, RATIO * len(packed))
         try:
-            if is_gzip:
-                body = inflate(body, self._most)
-                size = len(body)
+            body.content = inflate(packed, self._most)
+            size = len(body.content)
         finally:
             self._work.charge(caller, size / 1024)
-        return body
+        # The packed bytes are not counted beside the unpacked ones, so that both need not fit together.
+        body.release()
+        body.hold(size)
 
     def _check_size(self, size: int) -> None:
         if size > self._most:

@@ -166,6 +166,8 @@ class Work:
 
     def check(self, caller: Caller) -> None:
         """Raise a Problem if the caller has no work left."""
+        if not self._rates.limited:
+            return
         wait = self._rates.wait(caller.key, self._clock())
         if wait:
             detail = "Your requests need too much decoding. Put more reports into each frame, and wait for Retry-After."
@@ -173,7 +175,8 @@ class Work:
 
     def charge(self, caller: Caller, units: float) -> None:
         """Charge work, even more than the caller has left."""
-        self._rates.charge(caller.key, self._clock(), units)
+        if self._rates.limited:
+            self._rates.charge(caller.key, self._clock(), units)
 
 
 def _limits(caller: Caller) -> list[tuple[str, int, str]]:
