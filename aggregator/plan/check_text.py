@@ -35,12 +35,12 @@ WIDTH = 100
 
 def id_bytes(query: Query, partitions: int) -> int:
     """Return the maximum bytes of ids in a worker with all partitions."""
-    return partitions * open_panes(query) * query.max_ids * ID
+    return query.slot_count(partitions) * open_panes(query) * query.max_ids * ID
 
 
 def checkpoint_rate(query: Query, partitions: int) -> float:
     """Return the bytes of checkpoints per second if one tally of every partition changes all the time."""
-    return partitions * tally_size(query) * INTEGER / INTERVAL
+    return query.slot_count(partitions) * tally_size(query) * INTEGER / INTERVAL
 
 
 def attribute_oracles(query: Query) -> list[tuple[str, Domain, str, Pure]]:
@@ -147,12 +147,15 @@ def lines(query: Query, partitions: int, clients: int | None = None) -> Iterator
     yield from label("report", in_bytes(query.oracle.width))
     yield from label("tally", f"{in_bytes(tally * INTEGER)}, {tally:,} integers")
 
-    panes = f"{open_panes(query)} open panes on each of {partitions} partitions"
+    slots = query.slot_count(partitions)
+    if slots < partitions:
+        yield from label("spread", f"on {slots} of {partitions} partitions")
+    panes = f"{open_panes(query)} open panes on each of {slots} partitions"
     yield from label("worker", f"at most {in_bytes(worker_bytes(query, partitions))}: {panes}")
     ids = f"in addition, {query.max_ids:,} of frames (max_ids) x {panes}, {ID} bytes each"
     yield from label("ids", f"at most {in_bytes(id_bytes(query, partitions))}: {ids}")
 
-    interval = f"a worker writes a changed tally of each of {partitions} partitions once in {INTERVAL:g} s,"
+    interval = f"a worker writes a changed tally of each of {slots} partitions once in {INTERVAL:g} s,"
     interval += " and less often above --checkpoint-bytes-per-s"
     yield from label("checkpoints", f"at most {in_bytes(checkpoint_rate(query, partitions))}/s: {interval}")
     yield from label("strings", *of_query(query).costs(query, partitions))

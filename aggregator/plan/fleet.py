@@ -195,8 +195,9 @@ def _state(
     for query in queries:
         arrivals = frames[query.name]
         tally = KEY + ENCODED_BYTES * tally_size(query)
-        closes = min(partitions / query.pane, arrivals)
-        changes = min(partitions / INTERVAL, arrivals)
+        slots = query.slot_count(partitions)
+        closes = min(slots / query.pane, arrivals)
+        changes = min(slots / INTERVAL, arrivals)
         is_long = any(window.kind != "all" and window.size > query.pane for window in query.windows)
         totals = min(1 / query.pane, arrivals) if is_long else 0.0
 

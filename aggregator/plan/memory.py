@@ -102,16 +102,21 @@ def worker(queries: Collection[Query], partitions: int, *, most: bool = False) -
     """
 
     def panes(query: Query) -> int:
-        return partitions * (open_panes(query) if most else usual_panes(query))
+        return query.slot_count(partitions) * (open_panes(query) if most else usual_panes(query))
 
     return WorkerMemory(
         tallies=sum(panes(query) * tally_size(query) * (INTEGER + ENCODED_BYTES) for query in queries),
-        merging=sum(partitions * tally_size(query) * ENCODED_BYTES + _windows(query, partitions) for query in queries),
+        merging=sum(_merging(query, query.slot_count(partitions)) for query in queries),
         publishing=max(map(_findings, queries), default=0),
         names=4 * _names(queries),
         estimators=ESTIMATOR * len({estimate_count(query) > LARGE for query in queries}),
-        disk=sum(_disk_bytes(query, partitions) for query in queries),
+        disk=sum(_disk_bytes(query, query.slot_count(partitions)) for query in queries),
     )
+
+
+def _merging(query: Query, slots: int) -> int:
+    """Return the bytes of the snapshots of one pane from all slots, and of the windows made of them."""
+    return slots * tally_size(query) * ENCODED_BYTES + _windows(query, slots)
 
 
 def _disk_bytes(query: Query, partitions: int) -> int:

@@ -34,7 +34,7 @@ def add_max_state(parser: argparse.ArgumentParser) -> None:
 
 def worker_bytes(query: Query, partitions: int) -> int:
     """Return the bytes of tallies in a worker with all partitions, if all panes are open that may be."""
-    return partitions * open_panes(query) * tally_size(query) * INTEGER
+    return query.slot_count(partitions) * open_panes(query) * tally_size(query) * INTEGER
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ class Query(Settings):
     open: frozenset[str] = field(compare=False)
     """Keys about reports (oracle, buckets, noise, table) that the file leaves open."""
 
+    def slot_count(self, partitions: int) -> int:
+        """Return on how many of the partitions reports of the query are counted."""
+        return partitions if self.spread is None else min(self.spread, partitions)
+
     def is_searched(self, window: Window) -> bool:
         """Whether names are searched in a kind of window: in `all`, and in windows that are long enough."""
         return self.search is not None and (window.kind == "all" or window.size >= self.search)

@@ -12,7 +12,10 @@ from aggregator.counting.admission.gate import AcceptedFrame, Gate, Reason, misp
 from aggregator.merging.closed_panes import ClosedPanes
 from aggregator.merging.merger import Merger
 from aggregator.merging.snapshot_partition import SnapshotPartition
+from aggregator.plan import check_text, memory
 from aggregator.plan.check import compare
+from aggregator.plan.fleet import Assumptions, fleet
+from aggregator.process.state_limit import worker_bytes
 from aggregator.reading.audit.fold import Fold
 from aggregator.tallies.clock_book import NO_CLOCK, ClockView
 from aggregator.tallies.keys import home
@@ -258,3 +261,17 @@ def test_check_says_that_an_edition_changes_the_spread():
     assert any("its spread changes from all to 8" in line for line in lines)
     assert 'spread = "all"' in lines_that_keep(replace(QUERY, spread=None), 3)
     assert "spread" not in lines_that_keep(replace(QUERY, spread=None), 2)
+
+
+def test_check_and_plan_count_the_slots_only():
+    everywhere = replace(QUERY, spread=None)
+    assert [query.slot_count(PARTITIONS) for query in (QUERY, everywhere, replace(QUERY, spread=99))] == [4, 12, 12]
+    for count in (worker_bytes, check_text.id_bytes, check_text.checkpoint_rate):
+        assert 3 * count(QUERY, PARTITIONS) == count(everywhere, PARTITIONS)
+    tallies = [memory.worker([query], PARTITIONS).tallies for query in (QUERY, everywhere)]
+    assert 3 * tallies[0] == tallies[1]
+    states = [fleet([query], 10**6, Assumptions()).state for query in (QUERY, everywhere)]
+    assert states[0] < states[1]
+    lines = "\n".join(check_text.lines(QUERY, PARTITIONS))
+    assert "on 4 of 12 partitions" in lines
+    assert "open panes on each of 4 partitions" in lines
