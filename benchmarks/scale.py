@@ -10,6 +10,7 @@ pane     records, bytes and CPU of a pane without reports, for fleets of four si
 frame    CPU of a frame of 100 reports among many queries, of equal and of varied size
 moves    partitions that move in a rebalance
 start    CPU of a final that a board takes at its start
+spread   queries on a partition, load of workers, and queries that a partition or a worker holds
 
 Only `--live` needs a broker: a worker runs without reports, and then with 200 frames a second.
 """
@@ -26,7 +27,7 @@ from aggregator.board.store.store import Store
 from aggregator.merging.pane_parts import PaneParts
 from aggregator.process.metrics import Metrics
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot, view_snapshot
-from benchmarks import scale_panes
+from benchmarks import scale_panes, scale_spread
 from benchmarks.harness import arguments, selection, show, table_of
 from benchmarks.scale_live import live
 from hubbub.http.scrape import scrape_handler
@@ -171,6 +172,7 @@ CASES: dict[str, Callable[[list[int]], None]] = {
     "frame": lambda _: scale_panes.frame(FRAME_QUERIES),
     "moves": lambda _: scale_panes.moves(),
     "start": start,
+    "spread": lambda _: scale_spread.spread(),
 }
 
 
