@@ -92,9 +92,14 @@ class SourcePartition:
         return not self._has_open_plan
 
     def is_over(self, digest: bytes, end: int) -> bool:
-        """Whether all panes before the time `end` are closed, and the changelog says so."""
+        """Whether all panes before the time `end` are closed, and the changelog says so.
+
+        While the source reads again after a restart, its clock is behind. It must then know the frames that count.
+        """
         versions = self.gate.definitions.get(digest)
-        closed_through = None if versions is None else self._last.closed_through(versions)
+        if versions is None or self.clock is None or versions.closed_through(self.clock) < end:
+            return False
+        closed_through = self._last.closed_through(versions)
         return closed_through is not None and closed_through >= end
 
     @property

@@ -94,6 +94,28 @@ class Versions:
         """Return the version that applies to a pane, and the first version for earlier panes."""
         return self.versions[self._index(pane)]
 
+    def known_at(self, clock: int | None) -> "Versions | None":
+        """Return the versions that all readers know at this log time in milliseconds, or None if there may be none.
+
+        A version begins further ahead of its record than its own skew and that of the version before. Until the clock
+        is so near, a reader may not know it, and reports of its panes are in the future for all readers.
+        """
+        if clock is None:
+            return self
+        for count in range(len(self.versions), 0, -1):
+            skew = max(version.query.skew for version in self.versions[max(0, count - 2) : count])
+            if 1000 * (self.versions[count - 1].first - skew) <= clock:
+                return self if count == len(self.versions) else Versions(self.versions[:count])
+        return None
+
+    def is_settled(self, clock: int | None) -> bool:
+        """Whether a refusal of a pane that is late or expired holds at all later clocks."""
+        return self.known_at(clock) is self and self.retired is None
+
+    def is_over(self, clock: int | None) -> bool:
+        """Whether the definition is retired and all its panes are closed at this log time in milliseconds."""
+        return self.retired is not None and clock is not None and self.closed_through(clock) >= self.retired
+
     def closes_after(self, pane: int) -> int:
         """Return the last millisecond of log time for reports of the pane. No pane closes before an earlier one."""
         index = self._index(pane)

@@ -346,3 +346,32 @@ def test_the_partition_of_an_id_is_that_of_the_format():
         name = Random(number).randbytes(8)
         frame = admit(GATE, [(0, NOW, web()), (1, NOW, web(name=name))], None)
         assert (len(frame.refusals) == 0) == (partition_of(name, 4) == 1)
+
+
+FAR = (1060, 1070, 2000)
+"""Panes of a version that begins at 1060."""
+LATER_VERSIONS = {
+    "retired": Version(1060, WEB, retired=True),
+    "ids": Version(1060, replace(WEB, require_id=True)),
+    "a longer skew": Version(1060, replace(WEB, skew=WEB.skew + 5)),
+}
+
+
+@pytest.mark.parametrize("version", LATER_VERSIONS.values(), ids=LATER_VERSIONS)
+def test_a_refusal_is_the_same_for_readers_that_do_not_know_a_later_version(version):
+    """A version is read in time for its own panes, and a replay knows it from the start."""
+    earlier_gate = replace(GATE, definitions={WEB.digest: Versions.of(WEB)})
+    later_gate = replace(GATE, definitions={WEB.digest: Versions.of(WEB).with_version(version)})
+    clock = 1000 * (1060 - version.query.skew) - 1
+    outcomes = [gate.admit(web(pane, name=None), clock, None)[0] for gate in (earlier_gate, later_gate) for pane in FAR]
+    assert [str(outcome) for outcome in outcomes[: len(FAR)]] == [str(outcome) for outcome in outcomes[len(FAR) :]]
+    assert {outcome.reason for outcome in outcomes} == {Reason.FUTURE}
+    assert later_gate.admit(web(1060, name=HERE), clock + 1, None)[0] != outcomes[0]
+
+
+def test_a_definition_that_begins_in_the_future_is_unknown():
+    gate = replace(GATE, definitions={WEB.digest: Versions((Version(1060, WEB),))})
+    clock = 1000 * (1060 - WEB.skew) - 1
+    for pane in FAR:
+        assert gate.admit(web(pane), clock, None)[0].detail == f"no query has the digest {WEB.digest.hex()}"
+    assert isinstance(gate.admit(web(1060), clock + 1, None)[0], AcceptedFrame)

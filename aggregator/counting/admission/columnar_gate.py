@@ -256,6 +256,13 @@ def _tell_kinds(columns: RecordColumns) -> Kinds:
     return Kinds(kinds.astype(np.int16), ids, firsts[kinds[firsts] != _NO_VERDICT])
 
 
+def _lasting_pane(gate: Gate, outcome: Outcome, clock: Clock) -> Pane | None:
+    """Return the pane of a refusal that holds for all its later frames, or None for another outcome."""
+    if not isinstance(outcome, Refusal) or outcome.reason not in LASTING or outcome.pane is None:
+        return None
+    return outcome.pane if gate.definitions[outcome.pane[0]].is_settled(clock) else None
+
+
 def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints) -> KindVerdicts:
     """Judge the first frame of each kind, with one report alone and with an id that belongs on this partition."""
     verdicts = KindVerdicts(len(firsts))
@@ -271,9 +278,10 @@ def _judge_kinds(gate: Gate, columns: RecordColumns, clocks: Ints, firsts: Ints)
             if place is None:
                 continue
             outcome, _ = gate.judge(_sample(columns, start, place), clock, clock)
-            if isinstance(outcome, Refusal) and outcome.reason in LASTING and outcome.pane is not None:
+            refused_pane = _lasting_pane(gate, outcome, clock)
+            if isinstance(outcome, Refusal) and refused_pane is not None:
                 # The pane stays late or expired, so a flood of its frames gets one refusal.
-                digest, pane = outcome.pane
+                digest, pane = refused_pane
                 query = gate.definitions[digest].at(pane).query
                 verdicts.pane[kind] = len(verdicts.panes)
                 verdicts.until[kind] = _FOR_EVER

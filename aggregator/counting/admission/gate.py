@@ -162,6 +162,11 @@ class Gate:
         versions = self.definitions.get(frame.digest)
         if versions is None and frame.digest in self.over:
             return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired", self.over[frame.digest], size)
+        # Otherwise a reader that knows a newer version would refuse a frame of far panes for another reason.
+        versions = versions and versions.known_at(clock)
+        # Workers forget a retired definition at different times, and must name the same reason.
+        if versions is not None and versions.is_over(clock):
+            return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired", versions.query.name, size)
         if versions is None:
             return Refusal(Reason.UNKNOWN_QUERY, f"no query has the digest {frame.digest.hex()}", None, size)
 
