@@ -24,7 +24,7 @@ SEED = 5
 
 def run(*options, code=0, **environment):
     """Run one short world in a process of its own. What killed workers leave behind must not meet other tests."""
-    command = [sys.executable, "-m", "tests.worlds", "--seed", str(SEED), "--mix", "short 2", "--json", *options]
+    command = [sys.executable, "-m", "tests.worlds", "--seed", str(SEED), "--mix", "short 3", "--json", *options]
     process = subprocess.run(command, env=os.environ | environment, cwd=ROOT, capture_output=True, check=False)
     assert process.returncode == code, process.stderr.decode()
     return json.loads(process.stdout)
@@ -58,7 +58,7 @@ def test_a_planted_bug_changes_the_product_as_it_is(name):
 
 
 def test_a_plan_comes_back_from_its_file():
-    plan = draw(SEED, "short 2")
+    plan = draw(SEED, "short 3")
     assert read(plan.text(check="missing", mutant=None)) == (plan, {"check": "missing", "mutant": None})
 
 

@@ -148,6 +148,9 @@ class Producer(Client):
         queue = self._queues[tp]
         records, _, sequence = queue.batches[0]
         part = self.log.at(tp)
+        if not self.process.alive and world.chance("lost batch", world.mix.lost_batches):
+            world.mark("lost batch")
+            return
         if part.blocked_until > world.now or world.network_is_down(self.process):
             self._in_process(RETRY, self._retry, tp)
             return

@@ -4,7 +4,12 @@ from collections import Counter
 
 from aiokafka import TopicPartition
 
-from hubbub.kafka.settings import CHANGELOG, CLOCKS, REPORTS, SNAPSHOTS
+from aggregator.counting.changelog import sort_records
+from hubbub.kafka.settings import CHANGELOG, CLOCKS, QUERIES, REPORTS, SNAPSHOTS
+from tests.worlds import strange
+
+YOUNG = 25.0
+"""Seconds for which retention keeps reports. No worker writes an older tally after it wakes."""
 
 
 def kind_of(tp, key, value):
@@ -17,6 +22,18 @@ def kind_of(tp, key, value):
 def phase(target, *, is_acked):
     """Return the phase of a process from such a write to its next one."""
     return f"{target}, {'acknowledged' if is_acked else 'sent'}"
+
+
+def first_needed(world, partition):
+    """Return the first offset that a recovery of a partition may read, by all records of the changelog."""
+    part = world.log.at(TopicPartition(world.kafka.topic(CHANGELOG), partition))
+    newest_values = {record.key: record.value for record in part.records}
+    records = {key: value for key, value in newest_values.items() if value is not None}
+    recovered = sort_records(records.items(), {}).get(partition)
+    if recovered is None:
+        return 0
+    progress = [content.next_offset for content in recovered.progress.values()]
+    return min([*progress, *(tally.next_offset for tally in recovered.tallies.values())], default=0)
 
 
 class Faults:
@@ -171,6 +188,25 @@ class Faults:
             for number in range(len(world.log.partitions[world.kafka.topic(topic)])):
                 if partitions >> number % 3 & 1:
                     world.log.compact(world.kafka.topic(topic), number)
+
+    def _retention(self, _, *, partition):
+        """Delete reports that are old and counted. Nobody may read them again."""
+        part = self._at(REPORTS, partition)
+        first_young = 1000 * (self._world.wall() - YOUNG)
+        offsets = [record.offset for record in part.records if record.timestamp > first_young]
+        part.delete_before(min([*offsets, part.end, first_needed(self._world, part.number)]))
+
+    def _new_file(self, process, *, revision):
+        """Start a worker with another query file, in place of one that stops."""
+        self._world.revision = revision
+        self._stop(process)
+        self._start(None)
+
+    def _strange_record(self, _, *, topic, partition, key, value):
+        """Append a record that hubbub never writes. Readers skip it."""
+        part = self._at(topic, 0 if topic == QUERIES else partition)
+        content = strange.record(self._world, topic, part.number, key, value)
+        self._world.log.append(TopicPartition(part.topic, part.number), [content], writer=strange.WRITER)
 
     def _clock(self, _, *, partition, skew_ms):
         self._at(REPORTS, partition).clock_skew_ms = skew_ms

@@ -80,6 +80,7 @@ class Coordinator:
     def _end(self):
         self._deadline = None
         self.generation += 1
+        self._world.rebalanced_at = self._world.steps
         names = list(self._joined)
         members = [self.members[name] for name in self.members if name in set(names)]
         self._world.say("generation", self.generation, *(member.name for member in members))
@@ -188,9 +189,12 @@ class SimulatedGroup:
 
     async def _recover(self, generation):
         self.process.phase = RECOVERING
+        step = self._world.steps
         await self._member.recover()
         if generation != self._generation:
             return
+        for partition, source in self._member.sources.items():
+            self._world.note_recovery(partition, source.writer, step)
         self.process.phase = RECOVERED
         offsets = self._member.resume_offsets()
         self._positions = {p: offsets[p] for p in sorted(self._assigned) if p in offsets}

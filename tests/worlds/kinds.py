@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hubbub.kafka.settings import CHANGELOG, CLOCKS, ESTIMATES, REPORTS, SNAPSHOTS
+from tests.worlds import strange
 
 LONGEST_FREEZE = 11.0
 """Seconds. It is shorter than the scaled lag of compaction, which bounds how long a worker may sleep."""
@@ -77,4 +78,8 @@ KINDS = {
     ),
     "compaction": Kind(4, {"partitions": tuple(range(1, 8))}),
     "clock": Kind(2, {"partition": PLACES, "skew_ms": (-1500, 800, 0)}),
+    "retention": Kind(2, {"partition": PLACES}),
+    # Mostly upwards: a file of an older revision changes nothing.
+    "new file": Kind(2, {"revision": (1, 2, 2, 3, 3)}),
+    "strange record": Kind(4, {"topic": tuple(strange.TOPICS), "partition": PLACES, "key": PLACES, "value": PLACES}),
 }

@@ -43,9 +43,9 @@ def data_of(frame, number):
     reports = pool(frame.query)[list(frame.rows)]
     name = None if frame.id is None else number.to_bytes(8, "little")
     if frame.form == "JSON":
-        return encode_json(query.digest, frame.pane, reports, name)
+        return encode_json(query.digest, frame.pane, reports, name, group=group_of(query, frame.group))
 
-    data = encode(query.digest, frame.pane, reports, name)
+    data = encode(query.digest, frame.pane, reports, name, group=frame.group)
     match frame.form:
         case "binary":
             return data
@@ -62,3 +62,8 @@ def data_of(frame, number):
         case "pane between panes":
             return encode(query.digest, frame.pane + 1, reports)
     return TICK
+
+
+def group_of(query, number):
+    """Return the name and the value of a group, as JSON has it."""
+    return {query.groups.name: query.groups.values[number - 1]} if number else None

@@ -15,7 +15,11 @@ class Mix:
     settle: float = 60.0
     """Simulated seconds after the last fault."""
     faults: int = 25
+    queries: int = 4
+    """Queries of a world, out of all that worlds know."""
     lost_acks: float = 0.02
+    lost_batches: float = 0.3
+    """The share of batches on the way that a dead process loses."""
     offset_gaps: float = 0.02
     partial_fetches: float = 0.2
     """The share of fetches in which a partition is left out."""
@@ -34,13 +38,14 @@ class Mix:
 MIXES = {
     mix.name: mix
     for mix in (
-        Mix("2"),
+        Mix("3"),
         # For a test that must cost little.
-        Mix("short 2", workers=2, partitions=2, seconds=20.0, settle=40.0, faults=8),
+        Mix("short 3", workers=2, partitions=2, seconds=20.0, settle=40.0, faults=8),
     )
 }
 CHANCES = (
     "lost_acks",
+    "lost_batches",
     "offset_gaps",
     "partial_fetches",
     "short_fetches",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.worlds.kinds import KINDS, REGISTRATION
 from tests.worlds.mix import MIXES, Mix
-from tests.worlds.queries import POOL, START, query_file
+from tests.worlds.queries import POOL, START, TABLES, query_file
 
 FIRST_REPORT = 3.0
 SUMS = 4
@@ -47,6 +47,8 @@ class Frame(NamedTuple):
     form: str = "binary"
     is_misplaced: bool = False
     """Whether the id belongs to the next partition."""
+    group: int = 0
+    """The number of the group, or 0 without one."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def draw(seed, name):
     """Draw the plan of a world."""
     mix = MIXES[name]
     random = Random(f"{name}/{seed}")
-    queries = tuple(query_file().queries)
+    chosen_names = random.sample(sorted(TABLES), mix.queries)
+    queries = tuple(name for name in TABLES if name in chosen_names)
     return Plan(seed, mix, seed % SUMS == 0, queries, _faults(mix, random), _frames(mix, random, queries))
 
 
@@ -115,7 +118,7 @@ def _frames(mix, random, queries):
 def _frame(random, time, partition, queries):
     name = random.choice(queries)
     query = query_file().queries[name]
-    late = random.choice((0, 0, 0, 0, 0, 0, -5, -5, -10, 5, 15))
+    late = random.choice((0, 0, 0, 0, 0, 0, 0, -5, -5, -10, -60, 5, 15))
     form = "binary"
     if random.random() < 0.05:
         form = random.choice(HOSTILE)
@@ -131,6 +134,7 @@ def _frame(random, time, partition, queries):
         id=random.randrange(1, 9) if has_id else None,
         form=form,
         is_misplaced=has_id and random.random() < 0.03,
+        group=random.randrange(query.groups.count),
     )
 
 

@@ -22,7 +22,7 @@ from tests.worlds.loop import WorldLoop
 from tests.worlds.plan import draw
 from tests.worlds.world import World
 
-MIX = "2"
+MIX = "3"
 CHUNK = 16
 """Worlds that are given out together."""
 FEW = 4

@@ -17,8 +17,9 @@ from aggregator.worker import worker
 from hubbub import outside
 from hubbub.command import exit as command_exit
 from hubbub.definitions import definition_record, follower, table
+from hubbub.kafka import broker_probe, log_reader
 from hubbub.kafka import clients as kafka_clients
-from hubbub.kafka import log_reader
+from hubbub.kafka.broker_probe import Port
 from hubbub.kafka.settings import REPORTS
 from tests.worlds import admin, clients
 from tests.worlds.estimator import EstimatorInPlace
@@ -56,6 +57,10 @@ def seams(world):
     async def explained(error, _):
         return error
 
+    async def ports(servers):
+        port = Port.ABSENT if world.network_is_down(world.running) else Port.PLAIN
+        return dict.fromkeys(servers.split(","), port)
+
     fail = command_exit.Ending.fail
 
     def note_failure(ending, error):
@@ -71,6 +76,7 @@ def seams(world):
         (aiokafka, "AIOKafkaConsumer", clients.Consumer),
         (aiokafka.admin, "AIOKafkaAdminClient", admin.Admin),
         (kafka_clients, "_explained", explained),
+        (broker_probe, "ask", ports),
         (identity, "topic_ids", admin.topic_ids),
         (faust_group, "build_group", group),
         (faust_patches, "tune", lambda: None),

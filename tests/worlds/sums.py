@@ -25,7 +25,15 @@ def window_result(window, states=(), _=NO_BLOCKS):
     """Return the sums of a window in place of its records, and a state that depends on all finals before it."""
     query = window.query
     total = window.total
-    facts = [window.through, list(window.withheld), total.n, total.implausible, total.duplicates, total.flags]
+    facts = [
+        window.through,
+        list(window.withheld),
+        window.span.start,
+        total.n,
+        total.implausible,
+        total.duplicates,
+        total.flags,
+    ]
     counts = np.asarray(total.counts, np.int64).tobytes()
     value = json.dumps([str(fact) for fact in facts]).encode() + blake2b(counts, digest_size=12).hexdigest().encode()
 

@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import heapq
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -20,7 +21,7 @@ from tests.worlds.group import Coordinator
 from tests.worlds.load import Load
 from tests.worlds.log import Log
 from tests.worlds.process import Process
-from tests.worlds.queries import START, query_file, query_path
+from tests.worlds.queries import START, query_file, query_path, retired
 from tests.worlds.seams import seams
 from tests.worlds.story import Step
 
@@ -78,7 +79,13 @@ class World:
         """Violations that were found while the world ran."""
         self.missing = {}
         """The reason for which a worker is not ready at the end, or None, by name."""
+        self.owners = {}
+        """The writer of each partition's newest owner, and the step at which its recovery began."""
+        self.rebalanced_at = 0
+        """The step of the newest generation of the group."""
         self.calm = False
+        self.revision = 1
+        """The revision of the query file that new workers have."""
         self._numbers = count(1)
         self._names = count(1)
         self._events = []
@@ -155,6 +162,11 @@ class World:
     def note_ack(self, process, tp, records):
         self.faults.note_write(process, tp, records, is_acked=True)
 
+    def note_recovery(self, partition, writer, step):
+        """Note the newest owner of a partition, and the step at which it began to read the changelog."""
+        if self.owners.get(partition, (None, 0))[0] != writer:
+            self.owners[partition] = writer, step
+
     def note_end(self, process):
         self.live.remove(process)
         self.say("ended", process.name, process.code, type(process.error).__name__)
@@ -169,28 +181,29 @@ class World:
     def start_worker(self):
         name = f"worker{next(self._names)}"
         self.say("start", name)
-        process = Process(self, name, self._worker)
+        process = Process(self, name, partial(self._worker, self.revision))
         self.processes.append(process)
         self.live.append(process)
 
     def workers(self):
         return list(self.live)
 
-    async def _worker(self):
+    async def _worker(self, revision):
         process = self.running
+        names = self.plan.queries
         options = argparse.Namespace(
-            queries=query_path(self.plan.queries),
+            queries=query_path(names, revision),
             sizes=sizes(self.queries.values()),
             upgrade_patience=60.0,
             max_frame=MAX_FRAME,
             max_state=None,
-            retire=set(),
+            retire=retired(names, revision),
             instance=None,
             leave=False,
             checkpoint_bytes_per_s=1 << 30,
         )
         async with AsyncExitStack() as stack:
-            worker = await build_worker(stack, self.kafka, query_file(self.plan.queries), options, Watchdog())
+            worker = await build_worker(stack, self.kafka, query_file(names, revision), options, Watchdog())
             process.worker = worker
             return await worker.run()
 
