@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.counting.admission.gate import AcceptedFrame, Gate, Refusal
+from aggregator.tallies.snapshot import Snapshot
 from hubbub.kafka.settings import REPORTS
 from oracles.frame import MAX_FRAME
-from tests.fold import Cell, group_count, own_cells
+from tests.fold import Cell, group_count, own_cells, total
 
 
 class Sum(NamedTuple):
@@ -54,6 +55,20 @@ class LogCounts:
                 cell.count(outcome)
                 self._offsets[part.number, *place].append(record.offset + 1)
                 self._sums[part.number, *place].append(_sum_of(cell))
+
+    def panes(self):
+        """Yield the partition, the digest and the start of each pane that has frames."""
+        yield from self._sums
+
+    def totals(self):
+        """Return the sums of all panes over all partitions, by digest and pane."""
+        totals = defaultdict(dict)
+        for (_, digest, pane), sums in self._sums.items():
+            last = sums[-1]
+            part = Snapshot(last.n, last.implausible, last.duplicates, 0, np.frombuffer(last.counts, np.int64))
+            parts = [part, *([totals[digest][pane]] if pane in totals[digest] else [])]
+            totals[digest][pane] = total(parts)
+        return totals
 
     def sum_at(self, partition, digest, pane, offset=1 << 62):
         """Return the sum of the frames below an offset, or None if there is no frame."""

@@ -64,18 +64,30 @@ def clocks(records):
 
 
 def progresses(records):
-    """Yield the step and the text of each progress record in which the closed clock of its writer falls.
+    """Yield the step and the text of each progress record in which the closed clock or the offset of its writer falls.
 
-    The next offset may fall, because a worker first repeats the progress that it has read, and then reads again.
+    A writer may repeat the offset that it has read, and then begin at the oldest open tally. So its offset may fall
+    once, from an offset of another writer.
     """
     newest = {}
+    offsets = defaultdict(dict)
+    may_fall = {}
     for record in records:
         name = keys.decode(record.key)
         if record.value is None or not isinstance(name, keys.PartitionKey):
             continue
-        clock = progress.decode(record.value).closed_clock
-        place = name.partition, name.writer.split(".")[0]
-        old_clock = newest.get(place)
-        if old_clock is not None and (clock is None or clock < old_clock):
-            yield record.step, f"{record.key!r} says closed clock {clock} after {old_clock}"
-        newest[place] = clock
+        content = progress.decode(record.value)
+        writer = name.writer.split(".")[0]
+        place = name.partition, writer
+        clock, offset = content.closed_clock, content.next_offset
+        if place in newest:
+            old_clock, old_offset = newest[place]
+            if old_clock is not None and (clock is None or clock < old_clock):
+                yield record.step, f"{record.key!r} says closed clock {clock} after {old_clock}"
+            if offset < old_offset and not may_fall[place]:
+                yield record.step, f"{record.key!r} says offset {offset} after {old_offset}"
+            may_fall[place] &= offset == old_offset
+        else:
+            may_fall[place] = any(other != writer for other in offsets[name.partition].get(offset, ()))
+        newest[place] = clock, offset
+        offsets[name.partition].setdefault(offset, set()).add(writer)
