@@ -25,6 +25,13 @@ CLOCK_MUTANTS = (
         8,
     ),
     Mutant(
+        "offsets not cumulative",
+        BOOK + "note",
+        "(self._clocks, record.clocks), (self._offsets, record.offsets)",
+        "((self._clocks, record.clocks),)",
+        9,
+    ),
+    Mutant(
         "offsets of the home not awaited", READER + "_has_passed", "return bool(await", "return True or bool(await", 8
     ),
     Mutant(

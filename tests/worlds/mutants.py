@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from tests.worlds.clock_mutants import CLOCK_MUTANTS
+from tests.worlds.merge_mutants import MERGE_MUTANTS
 from tests.worlds.mutant import Mutant
 from tests.worlds.run import results
 
@@ -198,6 +199,7 @@ MUTANTS = (
         2,
     ),
     *CLOCK_MUTANTS,
+    *MERGE_MUTANTS,
 )
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
