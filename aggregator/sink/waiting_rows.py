@@ -1,22 +1,28 @@
 """The waiting rows of a sink, on disk: a file of blocks for each name. Memory holds only the newest rows."""
 
+import fcntl
 import io
+import os
 import shutil
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from aggregator.sink.file_names import FileName
 from aggregator.sink.row_file import PLACE, SCHEMA
+from oracles.errors import ParameterError
 
 if TYPE_CHECKING:
     from polars import DataFrame
 
 MOST_ROWS = 50_000
 """Most rows in memory. A row takes about 1 KB there."""
+_PREFIX = "hubbub-sink-"
+_YOUNG = 60.0
+"""Seconds for which a folder without a lock may be that of a process that starts."""
 _LENGTH = struct.Struct("<Q")
 _COLUMNS: dict[str, type] = {**SCHEMA, PLACE: int}
 
@@ -41,7 +47,15 @@ class WaitingRows:
     """The waiting rows of each name, in a temporary folder that ends with the process."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = Path(mkdtemp(prefix="hubbub-sink-", dir=folder))
+        parent = Path(gettempdir()) if folder is None else folder
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            self._folder = Path(mkdtemp(prefix=_PREFIX, dir=parent))
+            self._lock = os.open(self._folder, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            _remove_leftovers(parent, self._folder.stat().st_mtime - _YOUNG)
+        except OSError as error:
+            raise ParameterError(f"--spool: {parent} cannot hold the waiting rows: {error.strerror}") from error
         self.names: dict[FileName, WaitingFinals] = {}
         self._rows = 0
         self._finals = 0
@@ -49,6 +63,7 @@ class WaitingRows:
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+        os.close(self._lock)
 
     def add(self, name: FileName, rows: Iterable[Mapping[str, Any]], place: tuple[int, int], read_time: float) -> None:
         """Add the rows of a final that was read at this partition and offset."""
@@ -133,6 +148,25 @@ class WaitingRows:
             while file.tell() < finals.size:
                 (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
                 yield pl.read_ipc(io.BytesIO(file.read(length)))
+
+
+def _remove_leftovers(parent: Path, newest: float) -> None:
+    """Remove the folders of killed sinks up to a time of change. Their locks ended with them."""
+    for folder in parent.glob(f"{_PREFIX}*"):
+        try:
+            # Anybody may make a link in a folder for temporary files.
+            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            status = os.fstat(number)
+            if status.st_uid == os.geteuid() and status.st_mtime < newest:
+                shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(number)
 
 
 def _no_rows() -> dict[str, list[Any]]:
