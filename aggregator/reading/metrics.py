@@ -29,6 +29,7 @@ KINDS = {
     "hubbub_gateway_ready": "gateway",
     "hubbub_board_windows": "board",
     "hubbub_simulated_reports": "simulation",
+    "hubbub_sink_rows": "sink",
 }
 """A metric that only this kind of process has."""
 DETAILS = (

@@ -148,6 +148,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
         interval=options.every, files=options.files, settle=options.settle, keep=options.keep, queries=queries
     )
     metrics = SinkMetrics()
+    metrics.lag_limit.set(plan.lag_limit)
     async with AsyncExitStack() as stack:
         target = stack.enter_context(closing(_target(options)))
         waiting_rows = stack.enter_context(closing(WaitingRows(options.spool)))
@@ -158,7 +159,10 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> None:
             handlers = health(scrape_handler(metrics.registry), lambda: follower.missing)
             host, port_number = await stack.enter_async_context(serving_alone(handlers, options.host, number))
             sys.stdout.write(f"hubbub sink: health at http://{host}:{port_number}/\n")
+            sys.stdout.flush()
 
+        # Without Kafka the sink must not keep the target from another one.
+        await follower.find()
         # The target may be away, or wait for the end of another sink's lease.
         await persist(target.take, metrics.errors)
         state = await persist(

@@ -30,6 +30,11 @@ class SinkPlan:
         # A final that is read right after a start waits for the next round, and for its writing.
         return PACE if self.interval is None else 0.8 * self.interval
 
+    @property
+    def lag_limit(self) -> int:
+        """The most seconds from a final to its row while all is well, with room for a slow target."""
+        return DAY + self.settle if self.interval is None else 3 * self.interval
+
     def has_query(self, name: str) -> bool:
         return self.queries is None or name in self.queries
 

@@ -62,6 +62,7 @@ class SinkFollower:
         """The same, from before the ends of the topics were asked for."""
         self._newest: dict[TopicPartition, float] = {}
         """The time of the last record that was read from each partition: the end of its window."""
+        self._topics: dict[str, range]
         self._state: SinkState
         self._is_at_end = False
         self._answered = time.monotonic()
@@ -78,17 +79,20 @@ class SinkFollower:
         oldest_time = min(times, default=float("inf"))
         return max(0.0, time.time() - oldest_time) if oldest_time != float("inf") else 0.0
 
+    async def find(self) -> None:
+        """Find the topics. Raise an error if Kafka cannot be reached, or has no estimates."""
+        counts = await partitions(self._kafka, ESTIMATES, optional=[STATUS])
+        self._topics = {name: range(count) for name, count in counts.items()}
+
     async def run(self, state: SinkState, *, once: bool = False) -> None:
         """Read and write until cancelled, or with `once` up to the present end."""
-        counts = await partitions(self._kafka, ESTIMATES, optional=[STATUS])
-        topics = {name: range(count) for name, count in counts.items()}
         # Without a reset the consumer names offsets that are gone, so no gap passes unseen.
         settings: dict[str, Any] = {
             "max_partition_fetch_bytes": _FETCH,
             "fetch_max_bytes": _FETCH,
             "auto_offset_reset": "none",
         }
-        async with Follower(self._kafka) as definitions, open_log(self._kafka, topics, **settings) as reader:
+        async with Follower(self._kafka) as definitions, open_log(self._kafka, self._topics, **settings) as reader:
             self._state = state
             self.missing = "reading the topic of estimates"
             await self._seek(reader)

@@ -19,5 +19,8 @@ class SinkMetrics(MetricTable):
     gaps = MetricRow("hubbub_sink_gaps", Counter, "Gaps found: finals that the topic lost before the sink read them")
     skipped = MetricRow("hubbub_sink_skipped", Counter, "Records skipped", {"reason": REASONS})
     lag = MetricRow("hubbub_sink_lag_seconds", Gauge, "Age of the oldest final that is in no file yet")
+    lag_limit = MetricRow(
+        "hubbub_sink_lag_limit_seconds", Gauge, "Lag of a sink in time: three times --every, or a day and --settle"
+    )
     last_write = MetricRow("hubbub_sink_last_write_timestamp_seconds", Gauge, "Time of the last written file")
     errors = MetricRow("hubbub_sink_store_errors", Counter, "Failed attempts to write to the target")

@@ -25,6 +25,7 @@ JOBS = {
     "Worker": "hubbub-worker",
     "Gateway": "hubbub-gateway",
     "Board": "hubbub-board",
+    "Sink": "hubbub-sink",
     "Simulator": "hubbub-simulator",
 }
 RUNNING = set(JOBS.values())
@@ -70,9 +71,6 @@ def documented_metrics():
     text = (ROOT / "docs" / "metrics.md").read_text()
     for part in text.split("\n## ")[1:]:
         title = part.partition("\n")[0].partition(":")[0]
-        # No Prometheus of the stack scrapes a sink. tests/unit/test_sink.py compares its rows.
-        if title == "Sink":
-            continue
         jobs = {*JOBS.values()} if title == "Every process" else {JOBS[title]}
         for name, kind, labels, description, _ in re.findall(
             r"^\| `(\w+)` \| (\w+) \|(.*?)\|(.*?)\|(.*)\|$", part, re.MULTILINE
@@ -81,7 +79,7 @@ def documented_metrics():
 
 
 class Deployment:
-    """A worker, a board, a gateway, crowds, Prometheus and Alertmanager. A surge has raised an alert."""
+    """A worker, a board, a gateway, a sink, crowds, Prometheus and Alertmanager. A surge has raised an alert."""
 
     def __init__(self, stack, broker, folder):
         port, self.notifications = stack.enter_context(webhook())
@@ -104,6 +102,8 @@ class Deployment:
                 Worker(command, environment(self.place.kafka, self.place.file), folder, "gateway")
             )
             until(self.is_quota_refused, "a refusal by a quota")
+        command = [str(HUBBUB), "sink", "--to", str(folder / "files"), "--port", str(ports["hubbub-sink"])]
+        self.place.workers.append(Worker(command, environment(self.place.kafka, self.place.file), folder, "sink"))
         (folder / "surge.toml").write_text(SURGE)
         common = ("--clients", 3000, "--seed", 5, "--values")
         surge = ("--port", ports["hubbub-simulator"], "--scenario", folder / "surge.toml")
