@@ -1,4 +1,4 @@
-"""The dashboards about processes: gateways, workers and Kafka."""
+"""The dashboards about processes: gateways, workers, sinks and Kafka."""
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import units
@@ -174,6 +174,16 @@ def workers() -> dashboard.Dashboard:
                 {"{{instance}}": f"changes(process_start_time_seconds{{{OF}, {both}}}[30m])"},
                 levels=[(3, RED)],
                 runbook="HubbubProcessRestarting",
+            ),
+            graph(
+                "Files behind",
+                "Age of the oldest final that is in no file of a sink yet, and the limit of its alert.",
+                units.Seconds,
+                {
+                    "{{instance}}": newest("hubbub_sink_lag_seconds", "", "instance"),
+                    "{{instance}} limit": newest("hubbub_sink_lag_limit_seconds", "", "instance"),
+                },
+                runbook="HubbubSinkBehind",
             ),
             rows(
                 "Versions",

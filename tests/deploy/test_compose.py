@@ -63,10 +63,11 @@ def test_yamllint_accepts_the_yaml_files():
 
 
 def test_compose_file_has_every_service():
-    names = "kafka topics worker gateway board simulator prometheus alertmanager grafana"
+    names = "kafka topics worker gateway board sink simulator prometheus alertmanager grafana"
     assert set(SERVICES) == set(names.split())
     assert SERVICES["worker"]["deploy"]["replicas"] == 2
     assert SERVICES["simulator"]["profiles"] == ["demo"]
+    assert SERVICES["sink"]["profiles"] == ["sink"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -120,7 +121,7 @@ def test_the_recipe_for_a_managed_kafka_fits_the_specification_and_the_commands(
     recipe = yaml.safe_load(re.search(r"```text\n(x-login.*?)```", page, re.DOTALL)[1])
     path = distribution("check-jsonschema").locate_file("check_jsonschema/builtin_schemas/vendor/compose-spec.json")
     jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(recipe)
-    assert set(recipe["services"]) == set(OURS) - {"simulator"}
+    assert set(recipe["services"]) == set(OURS) - {"simulator", "sink"}
     board = Container("board", SERVICES["board"]["command"], recipe["services"]["board"]["environment"])
     assert refusal(board, tmp_path) is None
     broken = {**board.environment, "HUBBUB_KAFKA_OAUTH_TOKEN_COMMAND": "no-such-program"}
@@ -210,13 +211,13 @@ def test_prometheus_scrapes_the_services_of_compose():
     scraped_ports = {
         name: source["port"] for job in jobs for source in job["dns_sd_configs"] for name in source["names"]
     }
-    assert set(scraped_ports) == {"worker", "gateway", "board", "simulator"}
+    assert set(scraped_ports) == {"worker", "gateway", "board", "sink", "simulator"}
     for name, port in scraped_ports.items():
         own = SERVICES[name]["environment"].get("HUBBUB_HEALTH_PORT")
-        assert bool(own) == (name in ("gateway", "board")), name
+        assert bool(own) == (name in ("gateway", "board", "sink")), name
         if own:
             assert int(own) == port
-            assert not any(service.endswith(f":{own}") for service in SERVICES[name]["ports"])
+            assert not any(service.endswith(f":{own}") for service in SERVICES[name].get("ports", []))
         elif help_text := help_of(SERVICES[name]["command"][0]):
             assert re.search(rf"\b{port}\b", help_text)
 

@@ -78,8 +78,22 @@ def test_a_command_of_a_runbook_advises_no_deletion(place, words, monkeypatch, c
 @contextmanager
 def board(place):
     """Run a board, and yield its port."""
+    with serving(place, "board", "--port", "0") as port:
+        yield port
+
+
+@contextmanager
+def sink(place, folder):
+    """Run a sink, and yield its port."""
+    with serving(place, "sink", "--to", str(folder), "--port", "0") as port:
+        yield port
+
+
+@contextmanager
+def serving(place, *words):
+    """Run a command that prints the address of its port first, and yield the port."""
     env = environment(place.kafka, place.file)
-    process = forks.start([HUBBUB, "board", "--port", "0"], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = forks.start([HUBBUB, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         yield process.stdout.readline().decode().strip().rstrip("/").rpartition(":")[2]
     finally:
@@ -88,11 +102,12 @@ def board(place):
         process.stdout.close()
 
 
-def test_each_metric_of_a_runbook_is_one_of_its_process(place, monkeypatch, capsys):
+def test_each_metric_of_a_runbook_is_one_of_its_process(place, tmp_path, monkeypatch, capsys):
     """A name that no metric has is an error with code 4. Some metrics have no value yet, and say so."""
     worker = place.workers[0]
-    with board(place) as board_port, Gateway(place, "--port", "0") as gateway:
+    with board(place) as board_port, Gateway(place, "--port", "0") as gateway, sink(place, tmp_path) as sink_port:
         ports = {"worker": worker.address.rpartition(":")[2], "board": board_port, "gateway": str(gateway.port)}
+        ports["sink"] = sink_port
         assert metric_names().keys() == ports.keys()
         for service, names in metric_names().items():
             monkeypatch.setenv("HUBBUB_PORT", ports[service])
