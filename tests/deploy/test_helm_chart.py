@@ -192,6 +192,9 @@ WITH_TOKEN = "kafka.protocol=SASL_SSL,kafka.mechanism=OAUTHBEARER"  # noqa: S105
         ("keda.enabled=true,keda.min=5,keda.max=4", "max is below min"),
         ("networkPolicy=null", "networkPolicy.enabled: set it to true or false"),
         ("networkPolicy.enabled=null", "networkPolicy.enabled: set it to true or false"),
+        ("sink.enabled=true", "sink.to: set the address"),
+        ("sink.enabled=true,sink.to=ftp://a", "/sink/to"),
+        ("sink.enabled=true,sink.to=s3://a,sink.claim=b", "sink.claim: a volume is for a folder"),
         (
             "gateway.enabled=true,gateway.tokens.secret=a,gateway.autoscaling.enabled=true,gateway.autoscaling.max=1",
             "max is below min",
@@ -238,7 +241,8 @@ def test_pods_meet_the_restricted_standard(name):
         assert spec["enableServiceLinks"] is False
         assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
         assert all(
-            set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "projected"} for volume in spec["volumes"]
+            set(volume) - {"name"} <= {"emptyDir", "configMap", "secret", "projected", "persistentVolumeClaim"}
+            for volume in spec["volumes"]
         )
         for container in spec["containers"]:
             context = container["securityContext"]
@@ -323,7 +327,7 @@ def test_ports_are_the_defaults_of_the_commands():
         for component, pod in pods(name).items()
         for container in pod["spec"]["containers"]
         for port in container.get("ports", [])
-        if port["name"] == "http"
+        if port["name"] == "http" and component != "sink"  # it has no port unless it is told one
     }
     assert len(ports) == 3
     for component, port in ports:
@@ -794,6 +798,50 @@ def test_the_chart_makes_a_token_for_the_board_and_mounts_it():
         for endpoint in document["spec"]["podMetricsEndpoints"]
         if "authorization" in endpoint
     ]
+
+
+def sink_of(name):
+    """Return the Deployment of the sink in an example, its container, and the values of its variables."""
+    deployment = of_kind(name, "Deployment")["sink"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    return deployment, container, {variable["name"]: variable.get("value") for variable in container["env"]}
+
+
+@pytest.mark.parametrize("name", ["sink", "folder"])
+def test_there_is_one_sink_and_it_ends_before_the_next_one_starts(name):
+    deployment, container, environment = sink_of(name)
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert "livenessProbe" not in container
+    assert environment["HUBBUB_PORT"] == str(container["ports"][0]["containerPort"])
+    places = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert environment["HUBBUB_SINK_SPOOL"] in places
+    [expected] = [document for document in rendered(name) if document["kind"] == "PrometheusRule"]
+    numbers = expected["spec"]["groups"][0]["rules"]
+    assert [rule["expr"][:9] for rule in numbers if rule["labels"].get("job") == "hubbub-sink"] == ["vector(1)"]
+
+
+def test_a_sink_reaches_its_store_with_the_variables_of_a_secret():
+    _, container, environment = sink_of("sink")
+    assert container["envFrom"] == [{"secretRef": {"name": "store-login"}}]
+    assert environment["HUBBUB_SINK_TO"] == "s3://estimates/crowd"
+    assert environment["HUBBUB_SINK_QUERY"] == "homepage,crashes"
+    assert environment["HUBBUB_SINK_KEEP"] == "400d"
+    policies = of_kind("sink", "NetworkPolicy")
+    rules = policies.pop("sink")["spec"]["egress"]
+    store = {"ports": [{"protocol": "TCP", "port": 9000}], "to": [{"podSelector": {"matchLabels": {"app": "store"}}}]}
+    assert rules[-1] == store
+    assert all(store not in policy["spec"]["egress"] for policy in policies.values())
+
+
+def test_a_sink_of_a_folder_mounts_the_claim_and_reaches_no_store():
+    deployment, container, environment = sink_of("folder")
+    volumes = {volume["name"]: volume for volume in deployment["spec"]["template"]["spec"]["volumes"]}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert volumes["estimates"]["persistentVolumeClaim"] == {"claimName": "estimates"}
+    assert environment["HUBBUB_SINK_TO"].startswith(f"{mounts['estimates']}/")
+    ports = [rule["ports"][0]["port"] for rule in of_kind("folder", "NetworkPolicy")["sink"]["spec"]["egress"]]
+    assert 443 not in ports
 
 
 def test_the_policy_of_the_topics_job_exists_before_the_job():

@@ -61,8 +61,9 @@ def words(line):
 
 @pytest.fixture(scope="module")
 def release():
-    """Return the objects of a release `hubbub` with a gateway, by kind and name."""
+    """Return the objects of a release `hubbub` with a gateway and a sink, by kind and name."""
     values = "gateway.enabled=true,gateway.tokens.secret=senders,board.token.secret=board"
+    values += ",sink.enabled=true,sink.to=s3://estimates/hubbub"
     process = helm("template", "hubbub", CHART, "--namespace", "hubbub", "--set", values)
     assert process.returncode == 0, process.stderr
     return {(d["kind"].lower(), d["metadata"]["name"]): d for d in documents(process.stdout)}
