@@ -26,7 +26,7 @@ COMMANDS = {
     "asked": ("producers.asked_command", "signed", "list what is asked, for people to sign and devices to check"),
     "publish": ("aggregator.reading.publish.command", "", "write a public page of everything that was ever asked"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
-    "doctor": ("aggregator.topics.doctor", "kafka", "say what an upgrade would change, and the way back"),
+    "doctor": ("aggregator.reading.doctor", "kafka", "say what an upgrade would change, and the way back"),
     "audit": (
         "aggregator.reading.audit.command",
         "worker",

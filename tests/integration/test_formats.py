@@ -10,11 +10,11 @@ from aiokafka.admin import AIOKafkaAdminClient
 import hubbub
 from aggregator.merging import snapshot_records
 from aggregator.plan import check
+from aggregator.reading import doctor
 from aggregator.reading.audit import command as audit
 from aggregator.reading.export import command as export
 from aggregator.tallies.keys import StateKey
 from aggregator.topics import command as topics
-from aggregator.topics import doctor
 from hubbub.definitions import formats, formats_record
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, release
 from hubbub.kafka.clients import client_arguments, started

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from aggregator.plan import check
-from aggregator.topics.doctor import state_lines, topic_lines
+from aggregator.reading.doctor import state_lines, topic_lines
 from hubbub.definitions import catalog, formats
 from hubbub.definitions.catalog import DefinitionLog, TopicRecord
 from hubbub.definitions.formats import NEWEST, Formats, FormatsError, lower_text, raise_refusal, refuse_higher, release

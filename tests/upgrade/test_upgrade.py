@@ -9,8 +9,8 @@ import uuid
 import orjson
 import pytest
 
+from aggregator.reading import doctor
 from aggregator.topics import command as topics
-from aggregator.topics import doctor
 from aggregator.topics.layout import MIB, layout
 from hubbub.definitions import formats, formats_record
 from hubbub.definitions.formats import NEWEST, Formats, release
