@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from aiokafka import TopicPartition
+
 from aggregator.errors import TopicsError
+from aggregator.sink import target_report
+from aggregator.sink.target_reader import read_state
 from aggregator.topics import older_states
 from aggregator.topics.broker_topics import describe
 from aggregator.topics.command import PARTITIONS, ensure, steps
@@ -16,20 +20,21 @@ from aggregator.topics.formats_version import FormatsRise
 from aggregator.topics.layout import FENCED
 from aggregator.topics.older_states import OlderStates
 from aggregator.topics.sizes import sizes
-from hubbub.command.options import add_kafka, add_max_frame, parser_of
+from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of
 from hubbub.command.report import Report, add_format
 from hubbub.definitions import formats_record
 from hubbub.definitions.formats import FIRST_RELEASE, NEWEST, RAISE, Formats, release
 from hubbub.kafka.clients import admin as admin_client
-from hubbub.kafka.clients import started
+from hubbub.kafka.clients import consumer, partitions, started
 from hubbub.kafka.group import member_names
-from hubbub.kafka.settings import QUERIES, REPORTS, SNAPSHOTS, Kafka
+from hubbub.kafka.settings import ESTIMATES, QUERIES, REPORTS, SNAPSHOTS, Kafka
 from hubbub.texts import few
 from oracles.query import load
 
 HELP = """\
 Say what an upgrade to this release would change here, and change nothing: what `hubbub topics` would
-do, whether the formats version would rise, which workers run, and whether there is a way back.
+do, whether the formats version would rise, which workers run, and whether there is a way back. With
+--sink it says how far the files of a sink go.
 
 example:
   $ hubbub doctor --kafka 127.0.0.1:9092
@@ -38,8 +43,9 @@ example:
   ...
 
 Exit code: 0 this release can work here, at once or after the steps that it names; 2 wrong options;
-3 Kafka cannot be reached; 4 it cannot: the formats version is higher, a topic cannot be made right, or
-an older worker wrote states after the rise of the formats version.
+3 Kafka or the target of --sink cannot be reached; 4 it cannot: the formats version is higher, a topic
+cannot be made right, an older worker wrote states after the rise of the formats version, or the target
+of --sink belongs to another release.
 With --strict it is 0 only if no step is left, so a pipeline can ask whether all is well now."""
 
 
@@ -96,11 +102,13 @@ class Examination(NamedTuple):
     """Whether workers of older releases are shut out, or None if there is nothing to say."""
     older_states: list[str]
     """The states that an older worker wrote after the rise."""
+    sink_needs: list[str]
+    """All that a person must do for the sink."""
 
     @property
     def needs(self) -> list[str]:
         """All that a person must do before everything is right."""
-        needs = [*(f"topics: {step}" for step in self.steps), *self.older_states]
+        needs = [*(f"topics: {step}" for step in self.steps), *self.older_states, *self.sink_needs]
         if self.formats is not None and self.formats.version != NEWEST:
             needs.append(f"formats: the topics have {self.formats}, and this release writes version {NEWEST}")
         return needs
@@ -115,6 +123,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--queries", default=file, metavar="FILE", help=queries_help)
     strict = "exit with 0 only if topics and formats need nothing, else with 4"
     parser.add_argument("--strict", action="store_true", help=strict)
+    place = "target of a sink, as for `hubbub sink --to`; its state is read"
+    add_option(parser, "HUBBUB_SINK_TO", "--sink", place, metavar="PLACE")
     add_format(parser)
     return parser.parse_args(arguments)
 
@@ -153,7 +163,39 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
     has_fence = None if queries is None else queries.partitions >= FENCED
     lines = [*topic_lines(changes), *state_lines(formats, running, step, present, has_fence=has_fence)]
     found = [*older_states.lines(states)]
-    return Examination([*lines, *found], code, steps(changes), formats, running, has_fence, found)
+    sink_lines, sink_needs = await _examine_sink(kafka, options.sink)
+    return Examination(
+        lines=[*lines, *found, *sink_lines, *sink_needs],
+        code=code,
+        steps=steps(changes),
+        formats=formats,
+        workers=running,
+        has_fence=has_fence,
+        older_states=found,
+        sink_needs=sink_needs,
+    )
+
+
+async def _examine_sink(kafka: Kafka, place: str | None) -> tuple[list[str], list[str]]:
+    """Return the lines about the target of a sink, if one is named, and all that must be done for it."""
+    if place is None:
+        return [], []
+    begins, ends = await _ranges(kafka)
+    state = await asyncio.to_thread(read_state, place)
+    return [*target_report.lines(place, state, begins, ends)], [
+        *target_report.needs(place, state, kafka.prefix, begins)
+    ]
+
+
+async def _ranges(kafka: Kafka) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the first and the next offset of each partition of the topic of estimates."""
+    counts = await partitions(kafka, optional=[ESTIMATES])
+    topic = kafka.topic(ESTIMATES)
+    tps = [TopicPartition(topic, number) for number in range(counts.get(ESTIMATES, 0))]
+    async with started(consumer(kafka), kafka) as reader:
+        begins = await reader.beginning_offsets(tps)
+        ends = await reader.end_offsets(tps)
+    return {tp.partition: begins[tp] for tp in tps}, {tp.partition: ends[tp] for tp in tps}
 
 
 def way_back(version: int) -> str:

@@ -8,6 +8,7 @@ from aggregator.errors import TargetUnreachable
 from aggregator.sink import row_file
 from aggregator.sink.file_names import FINALS, OPEN, FileName, parse
 from aggregator.sink.objects import Objects, is_store, unknown_kind
+from aggregator.sink.sink_state import PATH, SinkState
 from oracles.errors import ParameterError
 from oracles.query.settings import nearest
 
@@ -81,6 +82,16 @@ def read_rows(place: str | Path, query: str, is_kind: Callable[[FileName], bool]
                 raise
         except OSError as error:
             raise TargetUnreachable(str(error)) from error
+
+
+def read_state(place: str | Path) -> SinkState | None:
+    """Return the state of a target, or None if it has none. Raise TargetRefused if another release wrote it."""
+    try:
+        return SinkState.decode(_source(place).content(PATH))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise TargetUnreachable(str(error)) from error
 
 
 def _source(place: str | Path) -> FileSource:

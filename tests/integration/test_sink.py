@@ -5,6 +5,7 @@ import time
 import orjson
 import pytest
 
+from aggregator.reading import doctor
 from aggregator.records.row_columns import FLAT
 from tests.boards import START, definition_messages, in_thread, publish
 from tests.brokers import create_topics
@@ -20,7 +21,7 @@ def kafka(tansu):
     return kafka
 
 
-def test_a_sink_writes_each_final_once_and_goes_on_where_it_stopped(kafka, tmp_path):
+def test_a_sink_writes_each_final_once_and_goes_on_where_it_stopped(kafka, tmp_path, capsys):
     ends = range(START + 10, START + 100, 10)
     messages = [final(end) for end in ends]
     strange = [("estimates", b"x", b"{}"), ("estimates", b"y", orjson.dumps({"version": 9})), ("estimates", b"z", None)]
@@ -35,6 +36,13 @@ def test_a_sink_writes_each_final_once_and_goes_on_where_it_stopped(kafka, tmp_p
     state = orjson.loads((tmp_path / "_sink" / "state.json").read_bytes())
     assert [gap["to"] - gap["from"] for gap in state["gaps"]] == [1]
     assert sum(state["offsets"].values()) == len(messages) + 3 + len(strange)
+
+    # The doctor reads the state, and a target of another prefix needs a person.
+    place = ["--kafka", kafka.servers, "--embedded", "--sink", str(tmp_path), "--strict"]
+    assert doctor.main([*place, "--prefix", f"{kafka.prefix}other."]) == 4
+    assert f"holds finals of prefix '{kafka.prefix}'" in capsys.readouterr().out
+    doctor.main([*place, "--prefix", kafka.prefix])
+    assert "newest 0 records in `finals`; gaps: 1 known" in capsys.readouterr().out
 
     # A final of a file that is written comes late, and one of the present day.
     now = int(time.time()) // 10 * 10

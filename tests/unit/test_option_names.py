@@ -119,6 +119,7 @@ MEANINGS = {
     "--sign": "make a short-lived token",
     "--size": "number of values",
     "--speed": "speed of a core",
+    "--sink": "target of a sink",
     "--spool": "folder of the waiting rows",
     "--start": "start of a virtual clock",
     "--stop-hint": "how people stop all workers",

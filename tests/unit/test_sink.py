@@ -16,7 +16,7 @@ from prometheus_client import Counter
 
 from aggregator.errors import TargetRefused
 from aggregator.records.decoder import decode
-from aggregator.sink import row_file
+from aggregator.sink import row_file, target_report
 from aggregator.sink.due_files import ReadProgress, SinkPlan, is_due, open_file_ends
 from aggregator.sink.file_names import FINALS, OPEN, FileName, parse
 from aggregator.sink.folder import Folder
@@ -247,6 +247,20 @@ def test_a_state_fits_its_settings_and_names_what_was_lost():
         SinkState.decode(b"{}")
     assert lost(state.offsets, {0: 8, 1: 5}, 9) == [Gap(0, 3, 8, 9)]
     assert state.with_gaps([Gap(0, 3, 8, 9), Gap(1, 5, 6, 9)]).gaps == (gap, Gap(1, 5, 6, 9))
+
+
+def test_the_doctor_says_what_a_sink_lacks_and_what_is_lost():
+    state = SinkState("hubbub.", "day", None, {0: 3, 1: 5}, (Gap(0, 1, 2, 9),))
+    begins, ends = {0: 3, 1: 2, 2: 4}, {0: 1_003, 1: 5, 2: 10}
+    (line,) = target_report.lines("/data", state, begins, ends)
+    assert line == "sink: /data has all finals but those of the newest 1,006 records in `finals`; gaps: 1 known"
+    assert not list(target_report.needs("/data", state, "hubbub.", begins))
+    (need,) = target_report.needs("/data", state, "hubbub.", {0: 8, 1: 2})
+    assert "lost offsets 3 to 7 of partition 0" in need
+    (need,) = target_report.needs("/data", state, "other.", begins)
+    assert "exits with 4" in need
+    assert "has no state" in next(target_report.lines("/data", None, begins, ends))
+    assert not list(target_report.needs("/data", None, "hubbub.", begins))
 
 
 def test_a_full_disk_leaves_no_file_and_a_moved_folder_is_noticed(tmp_path):
