@@ -67,7 +67,7 @@ RIGHTS = {
     "board": _topics("Read", ESTIMATES, MAPS, ALERTS, QUERIES, TRUTH, STATUS),
     "tail": _topics("Read", ESTIMATES, ALERTS, QUERIES, STATUS),
     "export": _topics("Read", ESTIMATES, MAPS, QUERIES),
-    "sink": _topics("Read", ESTIMATES, STATUS),
+    "sink": _topics("Read", ESTIMATES, STATUS, QUERIES),
     "rejects": _topics("Read", REJECTS, QUERIES),
     "simulate": (*_topics("Write", REPORTS, TRUTH), *_topics("Read", QUERIES)),
     "replay": (*_topics("Write", REPORTS), *_topics("Read", QUERIES)),

@@ -94,7 +94,7 @@ def project(tmp_path):
 
 def test_the_project_starts_the_services_of_compose_in_the_order_of_their_dependencies(tmp_path):
     services = project(tmp_path).enabled("demo")
-    assert set(services) == COMPOSE["services"].keys() - {"grafana"}
+    assert set(services) == COMPOSE["services"].keys() - {"grafana", "sink"}
     assert services.index("kafka") < services.index("topics") < services.index("worker")
     assert "simulator" not in project(tmp_path).enabled(None)
 

@@ -108,6 +108,8 @@ class Campaign:
         """Run each command of each runbook once, while nothing is wrong."""
         self._row = row = Row("all runbooks")
         self.rows.append(row)
+        self.stack.must(f"{COMPOSE} up --detach sink")
+        until(self.stack.ready, "the sink runs", START)
         outcomes = runbook.run(self.stack, runbook.all_commands())
         failures = [outcome for outcome in outcomes if outcome.code not in (0, *runbook.codes_of(outcome.line))]
         row.commands = f"{len(outcomes) - len(failures)} of {len(outcomes)}"

@@ -27,6 +27,7 @@ USERS = {
     "worker": ("worker",),
     "gateway": ("gateway",),
     "board": ("board", "topics", "rejects"),  # the runbooks call these in its container
+    "sink": ("sink",),
     "simulator": ("simulate",),
 }
 """The services of hubbub, which are users of Kafka, and the commands that each runs."""

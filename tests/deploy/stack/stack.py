@@ -167,7 +167,7 @@ class Stack:
             targets = self.get("/api/v1/targets?state=active")["data"]["activeTargets"]
         except OSError:
             return False
-        processes = [one for one in ones if one.plan.service in ("worker", "gateway", "board", "simulator")]
+        processes = [one for one in ones if one.plan.service in ("worker", "gateway", "board", "simulator", "sink")]
         return len(targets) == len(processes) and all(target["health"] == "up" for target in targets)
 
     def alerts(self) -> list[dict[str, str]]:
