@@ -100,7 +100,7 @@ class Run:
         return [
             ("too_large", b"x" * (LIMIT + 1)),
             ("malformed", b"rubbish " * 100),
-            ("malformed", place.frame("page", [0], number=1001 * place.partitions + 1)),
+            ("misplaced", place.frame("page", [0], number=1001 * place.partitions + 1)),
             ("unknown_query", encode(b"nobody!!", now, past.oracle.perturb([0]))),
             ("stale_digest", encode(self.retired_query.digest, now, self.retired_query.oracle.perturb([0, 1, 2]))),
             ("expired", encode(past.digest, now, past.oracle.perturb([0]))),
@@ -160,7 +160,7 @@ def test_refused_reports_are_counted_by_query_and_reason(ran):
     assert refusals == {
         ("", "too_large"): 1,
         ("", "malformed"): 1,
-        ("page", "malformed"): 1,
+        ("page", "misplaced"): 1,
         ("", "unknown_query"): 1,
         ("gone", "stale_digest"): 3,
         ("past", "expired"): 1,
