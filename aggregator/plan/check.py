@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from aggregator.plan import asked_check, check_text, visibility
+from aggregator.plan import asked_check, check_text, facts, visibility
 from aggregator.plan.check_table import short_lines
 from aggregator.plan.fleet import Assumptions
 from aggregator.plan.visibility import sum_of_charges
@@ -62,6 +62,10 @@ def _check(report: Report, options: argparse.Namespace) -> int:
     """Print everything about the file, and return the exit code."""
     file = load_file(options.file)
     queries = file.queries.values()
+    if options.facts:
+        report.say("".join(f"{line}\n" for line in facts.table(queries)))
+        return 0
+
     report.members |= {
         "file": str(options.file),
         "queries": [],
@@ -140,6 +144,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     clients = "number of clients of each query; prints which windows will usually show values"
     parser.add_argument("--clients", type=whole(1, 10**12), metavar="N", help=clients)
 
+    parser.add_argument("--facts", action="store_true", help="print the facts for an impact assessment, and no more")
     asked = "folder of the lists of what is asked; exit with 1 if the newest one lacks a query of the file"
     parser.add_argument("--asked", type=Path, metavar="DIR", help=asked)
     add_max_state(parser)
@@ -159,6 +164,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     if options.file is not None:
         refuse_idle(parser, arguments, ("--queries",), f"with the file {options.file}")
     options.file = options.file or options.queries
+
+    if options.facts:
+        texts = ("--long", "--format", "--partitions", "--clients", "--max-state")
+        idle = (*texts, "--asked", "--topic", "--kafka", "--retire")
+        refuse_idle(parser, arguments, idle, "with --facts")
 
     # The parsed options do not tell a given --kafka from its default.
     options.topic |= bool(given(parser, arguments, ["--kafka"]))

@@ -56,7 +56,7 @@ SEARCHES = [
     ("add a value", "query-file.html"),
     ("TLS", "gateway.html"),
     ("curl", "gateway-api.html"),
-    ("GDPR", "deletion.html"),
+    ("GDPR", "gdpr.html"),
     ("delete", "deletion.html"),
 ]
 """What people look for, each with the page that answers it."""

@@ -53,6 +53,7 @@ MEANINGS = {
     "--every": "longest time from a final to its row",
     "--exec": "the client, with its arguments",
     "--expires": "end of the list",
+    "--facts": "print the facts for an impact assessment",
     "--family-error": "probability that any value is significant by mistake",
     "--files": "period of a file",
     "--fill": "busy share of each core",
