@@ -20,7 +20,7 @@ Make = Callable[..., Oracle | Multi]
 """Function that returns the oracle of a query for another `oracle`, `buckets` or `epsilon`."""
 
 
-def affords(budget: float, amount: Fraction | float) -> bool:
+def affords(budget: Fraction | float, amount: Fraction | float) -> bool:
     """Whether the budget allows this charge."""
     return Fraction(amount) <= Fraction(budget) * _SLACK
 

@@ -55,12 +55,19 @@ def admit(transaction: Transaction, query: Query, limits: Limits, time_s: float)
     # Expired noise comes back with all that it has booked.
     cost = charge.amount if is_active else charge.amount + past_charge
     active = transaction.active_charge(since)
-    if affords(limits.max_epsilon, active + cost):
+    in_room = limits.in_room(query.name, transaction.charges_by_name(since)) if limits.shares else active
+    has_room = affords(limits.room(query.name), in_room + cost)
+    # A charge from before there were shares is in no room, and counts against max_epsilon all the same.
+    if has_room and affords(limits.max_epsilon, active + cost):
         return AdmittedAnswer(noise, charge, device_time)
 
     last_noise = noise._replace(round=transaction.last_round(query.digest))
     if query.answers == "life" and _is_usable(transaction, query, last_noise, since):
         return AdmittedAnswer(last_noise, charge._replace(times=0), device_time, is_lengthened=True)
+    if limits.shares and not has_room:
+        owner = f"query {query.name!r}" if query.name in limits.shares else "all queries without one of their own"
+        text = _text(f"the share of {owner}", float(limits.room(query.name)), in_room, cost)
+        return RefusedAnswer(noise, text, by_device=True)
     stretch = "" if limits.per is None else f" and any {limits.per:,} s"
     name = f"max_epsilon, over all queries of this device{stretch},"
     return RefusedAnswer(noise, _text(name, limits.max_epsilon, active, cost), by_device=True)

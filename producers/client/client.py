@@ -45,7 +45,8 @@ class Client:
     tests/unit/test_client.py shows these promises.
 
     The noise that is used in any `per` costs at most `max_epsilon`, over all queries of the store. Without `per` this
-    holds for the life of the store. `pinned` has the limits for the definition, as `hubbub pin` prints them.
+    holds for the life of the store. `shares` keeps parts of it for single queries. `pinned` has the limits for the
+    definition, as `hubbub pin` prints them.
 
     A Ledger describes `key`, `key_store`, `first`, `installation` and `moved`. `group` is the client's value of the
     query's groups, which is public. The constructor raises BudgetSpent if the next charge does not fit.
@@ -64,6 +65,7 @@ class Client:
         allow: Collection[str] | None = None,
         max_epsilon: float = DEVICE_EPSILON,
         per: int | str | None = None,
+        shares: Mapping[str, float] | None = None,
         pinned: Pins = None,
         group: str | None = None,
         clock: Callable[[], float] = time.time,
@@ -72,7 +74,7 @@ class Client:
         self.query = query
         self.group = number_of(query.groups, group)
         """Number of this client's group. Pass it to Publisher.put."""
-        self.limits = Limits.read(max_epsilon, per)
+        self.limits = Limits.read(max_epsilon, per, shares)
         self.answered: float | None = None
         """The time of this object's last answer. Pass it to Publisher.put as `at`, since it determines the pane."""
 
@@ -165,6 +167,11 @@ class Client:
         """Return the charges of the device, in all and by query, and the next time of this query."""
         with self._ledger.transaction() as transaction:
             return self._status(transaction)
+
+    def charges(self) -> list[dict[str, Any]]:
+        """Return which query used what: the epsilon of each name, digest and round."""
+        with self._ledger.transaction() as transaction:
+            return transaction.charges()
 
     @property
     def due(self) -> float:

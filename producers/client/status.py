@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from oracles.query import Query
 from producers.client.admission import AdmittedAnswer, admit, round_charge
@@ -41,6 +42,8 @@ class Status:
     """Whether the present round is longer than the query's `renew` says."""
     queries: tuple[QueryCharges, ...]
     """The charges of each query that has any, in the order of the names."""
+    charges: tuple[dict[str, Any], ...]
+    """All charges ever, each with the name, the digest and the round of its query."""
 
 
 def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: float, due: float) -> Status:
@@ -50,15 +53,17 @@ def status_of(transaction: Transaction, query: Query, limits: Limits, time_s: fl
     active = transaction.charges_by_name(limits.since(max(time_s, transaction.newest())))
     life = transaction.charges_by_name(NEVER)
     total = sum(active.values(), Fraction())
+    rest = min(Fraction(limits.max_epsilon) - total, limits.room(query.name) - limits.in_room(query.name, active))
     queries = [QueryCharges(name, float(active.get(name, 0)), float(charge)) for name, charge in life.items()]
     return Status(
         due=due,
         spent=float(in_round),
-        remaining=max(0.0, float(min(Fraction(query.budget) - in_round, Fraction(limits.max_epsilon) - total))),
+        remaining=max(0.0, float(min(Fraction(query.budget) - in_round, rest))),
         max_epsilon=limits.max_epsilon,
         per=limits.per,
         counted=float(total),
         life=float(sum(life.values(), Fraction())),
         lengthened=isinstance(admission, AdmittedAnswer) and admission.is_lengthened,
         queries=tuple(queries),
+        charges=tuple(transaction.charges()),
     )

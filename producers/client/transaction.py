@@ -64,6 +64,20 @@ class Transaction:
             sums[name] = sums.get(name, Fraction()) + _sum([(epsilon, times)])
         return sums
 
+    def charges(self) -> list[dict[str, Any]]:
+        """Return all charges ever, in epsilon, for each name, digest and round."""
+        sums: dict[tuple[str, bytes, int], Fraction] = {}
+        rows = self._database.execute(
+            "SELECT name, digest, round, epsilon, times FROM charge ORDER BY name, digest, round"
+        )
+        for name, digest, start, epsilon, times in rows:
+            key = name, digest, start
+            sums[key] = sums.get(key, Fraction()) + _sum([(epsilon, times)])
+        return [
+            {"name": name, "digest": digest.hex(), "round": start, "epsilon": float(charge)}
+            for (name, digest, start), charge in sums.items()
+        ]
+
     def noise_charge(self, noise: NoiseId) -> Fraction:
         """Return the charge that some noise has booked."""
         sql = f"SELECT epsilon, times FROM charge WHERE {_condition(noise)}"  # noqa: S608 - constants

@@ -50,9 +50,12 @@ def test_what_nobody_states_is_said():
 
 
 def test_the_odds_of_a_device_are_those_of_all_queries_together():
-    one = make_queries({"a": make_table(domain=4, answers="once", budget=1.0)})
-    two = make_queries({name: make_table(domain=4, answers="once", budget=1.0) for name in "ab"})
-    odds = [next(value for name, _, value in rows(queries) if name == "all queries") for queries in (one, two)]
+    single_query = make_queries({"a": make_table(domain=4, answers="once", budget=1.0)})
+    both_queries = make_queries({name: make_table(domain=4, answers="once", budget=1.0) for name in "ab"})
+    odds = [
+        next(value for name, _, value in rows(queries) if name == "all queries")
+        for queries in (single_query, both_queries)
+    ]
     assert odds == ["at most 2.72", "at most 7.39"]
 
 

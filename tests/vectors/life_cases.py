@@ -102,7 +102,7 @@ class Device:
 
         with ledger.transaction() as transaction:
             status = asdict(status_of(transaction, query, limits, step.at, 0.0))
-        for member in ("due", "max_epsilon", "per"):
+        for member in ("charges", "due", "max_epsilon", "per"):
             del status[member]
         spent = status.pop("spent")
         about = {name: value for name, value in asdict(step).items() if value or name in ("at", "definition", "value")}
