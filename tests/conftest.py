@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from aggregator.demo import broker as ports
-from tests import brokers
+from tests import brokers, stores
 from tests.secured import Secured
 from tests.slowness import patience
 
@@ -54,6 +54,20 @@ def tansu():
 @pytest.fixture(scope="session")
 def kafka():
     yield from brokers.kafka(1)
+
+
+@pytest.fixture(scope="module")
+def s3_server():
+    """A server of S3. Its bucket lasts as long as the tests of one module."""
+    with stores.s3() as server:
+        yield server
+
+
+@pytest.fixture
+def store_address(s3_server):
+    """The address of a part of the bucket that no other test uses. This process reaches it by its environment."""
+    with stores.proxied(s3_server):
+        yield stores.unused_address()
 
 
 @pytest.fixture

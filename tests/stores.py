@@ -18,6 +18,7 @@ FAULTS = ("500", "503", "expired", "lost", "cut", "tag")
 """500 and 503 with Retry-After, an expired credential, an answer that never comes after the store has accepted, an
 answer that is cut off, and a wrong ETag."""
 EXPIRY = b"<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+_NUMBERS = itertools.count()
 HEADERS = ("authorization", "content-type", "content-length", "if-none-match", "if-match", "range")
 
 
@@ -112,6 +113,11 @@ def random_faults(seed, share):
     rng = random.Random(seed)
     faults = itertools.cycle(FAULTS)
     return lambda method, path: next(faults) if rng.random() < share else None
+
+
+def unused_address():
+    """Return the address of a part of the bucket that no other test uses."""
+    return f"s3://{BUCKET}/{next(_NUMBERS)}/prefix"
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Processes of `hubbub sink` on one store: one of them owns it, also if it sleeps and wakes up."""
 
-import itertools
 import signal
 import time
 from functools import partial
@@ -15,23 +14,9 @@ from tests.boards import START, definition_messages, in_thread, publish
 from tests.brokers import create_topics
 from tests.sinks import Sink, final, keys, rows_of
 from tests.slowness import patience
-from tests.stores import BUCKET, proxied, s3
 
 SHORT = 0.2, 1.5
 """Seconds of a lease that ends soon."""
-NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def server():
-    with s3() as server:
-        yield server
-
-
-@pytest.fixture
-def address(server):
-    with proxied(server):
-        yield f"s3://{BUCKET}/sinks-{next(NUMBERS)}"
 
 
 @pytest.fixture
@@ -73,17 +58,17 @@ def view(address):
     return {end for table in rows if not table.is_empty() for end in table["end"]}
 
 
-def test_a_sink_writes_to_a_store_each_final_once(kafka, address):
+def test_a_sink_writes_to_a_store_each_final_once(kafka, store_address):
     ends = [*range(START + 10, START + 100, 10)]
     messages = [final(end) for end in ends]
     publish(kafka, [*messages, *messages[:3]])
     for more in ([], [START + 100]):
         publish(kafka, [final(end) for end in more])
-        code, stderr = Sink(kafka, address, "--once", "--every", "1s", "--settle", "1s").wait()
+        code, stderr = Sink(kafka, store_address, "--once", "--every", "1s", "--settle", "1s").wait()
         assert code == 0, stderr
-        assert view(address) == {*ends, *more}
-    assert [path for path in contents(address) if "late" in path]
-    assert owner(address) == ""
+        assert view(store_address) == {*ends, *more}
+    assert [path for path in contents(store_address) if "late" in path]
+    assert owner(store_address) == ""
 
 
 def has_ended_or_owns(sink, address):
@@ -139,18 +124,18 @@ def rounds(kafka, address, count, lease):
     assert owner(address) == ""
 
 
-def test_a_sink_that_slept_fails_when_it_wakes_up(kafka, address):
-    rounds(kafka, address, 1, SHORT)
+def test_a_sink_that_slept_fails_when_it_wakes_up(kafka, store_address):
+    rounds(kafka, store_address, 1, SHORT)
 
 
 @pytest.mark.long
-def test_sinks_that_slept_fail_twenty_times(kafka, address):
-    rounds(kafka, address, 20, SHORT)
+def test_sinks_that_slept_fail_twenty_times(kafka, store_address):
+    rounds(kafka, store_address, 20, SHORT)
 
 
 @pytest.mark.long
-def test_a_sink_that_slept_for_more_than_a_minute_fails(kafka, address):
-    rounds(kafka, address, 1, None)
+def test_a_sink_that_slept_for_more_than_a_minute_fails(kafka, store_address):
+    rounds(kafka, store_address, 1, None)
 
 
 def starts_at_once(kafka, address):
@@ -172,29 +157,29 @@ def starts_at_once(kafka, address):
             sink.stop(signal.SIGKILL)
 
 
-def test_of_two_sinks_that_start_at_once_one_fails(kafka, address):
-    starts_at_once(kafka, address)
+def test_of_two_sinks_that_start_at_once_one_fails(kafka, store_address):
+    starts_at_once(kafka, store_address)
 
 
 @pytest.mark.long
-def test_of_two_sinks_that_start_at_once_one_fails_twenty_times(kafka, address):
+def test_of_two_sinks_that_start_at_once_one_fails_twenty_times(kafka, store_address):
     for _ in range(20):
-        starts_at_once(kafka, address)
+        starts_at_once(kafka, store_address)
 
 
 @pytest.mark.long
-def test_a_sink_on_a_store_that_is_killed_thirty_times_loses_and_repeats_nothing(kafka, address):
+def test_a_sink_on_a_store_that_is_killed_thirty_times_loses_and_repeats_nothing(kafka, store_address):
     ends = [START + 10 * number for number in range(60)]
     for number in range(30):
         publish(kafka, [final(end) for end in ends[2 * number : 2 * number + 2]])
-        sink = Sink(kafka, address, "--every", "1s", "--settle", "1s", lease=(0.1, 0.5))
+        sink = Sink(kafka, store_address, "--every", "1s", "--settle", "1s", lease=(0.1, 0.5))
         deadline = time.monotonic() + patience(0.2 * number)
         while time.monotonic() < deadline:
-            before = contents(address)
+            before = contents(store_address)
             time.sleep(0.05)
-            assert before.items() <= contents(address).items()
-            view(address)
+            assert before.items() <= contents(store_address).items()
+            view(store_address)
         sink.stop(signal.SIGKILL)
-    code, stderr = Sink(kafka, address, "--once", "--every", "1s", "--settle", "1s", lease=SHORT).wait()
+    code, stderr = Sink(kafka, store_address, "--once", "--every", "1s", "--settle", "1s", lease=SHORT).wait()
     assert code == 0, stderr
-    assert view(address) == {*ends}
+    assert view(store_address) == {*ends}

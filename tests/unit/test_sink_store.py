@@ -23,23 +23,10 @@ from aggregator.sink.writer import Writer
 from oracles.errors import ParameterError
 from tests.boards import START
 from tests.sinks import keys, rows_of, waiting_rows
-from tests.stores import BUCKET, FAULTS, SECRET, proxied, random_faults, s3
+from tests.stores import BUCKET, FAULTS, SECRET, proxied, random_faults, unused_address
 
 END = START // 3600 * 3600 + 3600
 PRESENT = 4_000_000_000
-NUMBERS = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def server():
-    with s3() as server:
-        yield server
-
-
-@pytest.fixture
-def address(server):
-    with proxied(server):
-        yield f"s3://{BUCKET}/{next(NUMBERS)}/prefix"
 
 
 @pytest.fixture(autouse=True)
@@ -86,8 +73,8 @@ def contents(address, part=FINALS):
     return {path: source.get(path)[0] for path in sorted(source.times(part))}
 
 
-def test_a_file_is_created_once_and_others_are_replaced_by_the_version_that_was_read(address):
-    with taken(address) as store:
+def test_a_file_is_created_once_and_others_are_replaced_by_the_version_that_was_read(store_address):
+    with taken(store_address) as store:
         assert store.create("finals/a.parquet", b"1")
         assert not store.create("finals/a.parquet", b"2")
         store.replace("open/a.parquet", b"1")
@@ -100,10 +87,10 @@ def test_a_file_is_created_once_and_others_are_replaced_by_the_version_that_was_
         assert store.read("finals/a.parquet") == b"1"
 
 
-def test_a_store_without_conditional_writes_is_refused_unless_a_sink_is_alone(server):
-    with proxied(server) as proxy:
+def test_a_store_without_conditional_writes_is_refused_unless_a_sink_is_alone(s3_server):
+    with proxied(s3_server) as proxy:
         proxy.is_conditional = False
-        address = f"s3://{BUCKET}/{next(NUMBERS)}"
+        address = unused_address()
         with closing(ObjectStore(address)) as store, pytest.raises(TargetRefused, match="--alone"):
             store.take()
         with taken(address, is_alone=True) as store:
@@ -114,31 +101,31 @@ def test_a_store_without_conditional_writes_is_refused_unless_a_sink_is_alone(se
             assert store.read("open/a.parquet") == b"2"
 
 
-def test_a_second_sink_is_refused_while_the_first_renews_its_lease(address, monkeypatch):
+def test_a_second_sink_is_refused_while_the_first_renews_its_lease(store_address, monkeypatch):
     monkeypatch.setattr(lease, "RENEWAL", 0.05)
     with (
-        taken(address),
-        closing(ObjectStore(address)) as second,
+        taken(store_address),
+        closing(ObjectStore(store_address)) as second,
         pytest.raises(TargetRefused, match="has a sink already: process"),
     ):
         second.take()
 
 
-def test_a_released_lease_is_taken_at_once(address):
+def test_a_released_lease_is_taken_at_once(store_address):
     # The lease lasts a minute, so a wait for its end would end the test.
     for _ in range(3):
-        with taken(address):
-            assert b'"released":false' in Objects(address).get(OWNER)[0]
-        assert b'"released":true' in Objects(address).get(OWNER)[0]
+        with taken(store_address):
+            assert b'"released":false' in Objects(store_address).get(OWNER)[0]
+        assert b'"released":true' in Objects(store_address).get(OWNER)[0]
 
 
-def test_a_sink_that_was_paused_fails_and_writes_nothing(address, monkeypatch):
+def test_a_sink_that_was_paused_fails_and_writes_nothing(store_address, monkeypatch):
     monkeypatch.setattr(lease, "RENEWAL", 1e6)
     monkeypatch.setattr(lease, "TAKEOVER", 0.0)
-    with closing(ObjectStore(address)) as sleeper:
+    with closing(ObjectStore(store_address)) as sleeper:
         sleeper.take()
         sleeper.replace("open/a.parquet", b"paused")
-        with taken(address) as second:
+        with taken(store_address) as second:
             second.read("open/a.parquet")
             second.replace("open/a.parquet", b"second")
             # Whether its lease seems to last or not, and whichever file it writes.
@@ -148,13 +135,13 @@ def test_a_sink_that_was_paused_fails_and_writes_nothing(address, monkeypatch):
                     sleeper.replace("open/a.parquet", b"paused")
                 with pytest.raises(TargetRefused, match="another sink now: process"):
                     sleeper.create("finals/a.parquet", b"paused")
-            assert contents(address, OPEN) == {"open/a.parquet": b"second"}
-            assert not contents(address)
+            assert contents(store_address, OPEN) == {"open/a.parquet": b"second"}
+            assert not contents(store_address)
 
 
-def test_a_removed_lease_ends_the_sink(address, monkeypatch):
-    with taken(address) as store:
-        Objects(address).delete(OWNER)
+def test_a_removed_lease_ends_the_sink(store_address, monkeypatch):
+    with taken(store_address) as store:
+        Objects(store_address).delete(OWNER)
         with pytest.raises(TargetRefused, match="was deleted"):
             store._lease.renew()
 
@@ -203,27 +190,27 @@ def look(address):
     assert keys(rows_of(finals)).isdisjoint(keys(rows_of(files)))
 
 
-def test_a_store_that_fails_often_loses_and_repeats_nothing(server):
-    proxy = check(server, f"s3://{BUCKET}/{next(NUMBERS)}", random_faults(1, 0.2))
+def test_a_store_that_fails_often_loses_and_repeats_nothing(s3_server):
+    proxy = check(s3_server, unused_address(), random_faults(1, 0.2))
     assert set(FAULTS) < set(proxy.faults)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_of_any_request_loses_and_repeats_nothing(server, fault):
+def test_a_fault_of_any_request_loses_and_repeats_nothing(s3_server, fault):
     for number in itertools.count():
         requests = itertools.count()
         choose = lambda method, path, requests=requests, number=number: fault if next(requests) == number else None
-        proxy = check(server, f"s3://{BUCKET}/{next(NUMBERS)}", choose)
+        proxy = check(s3_server, unused_address(), choose)
         if not proxy.faults[fault]:
             assert number > 30
             return
 
 
 @pytest.mark.parametrize("fault", ["500", "503", "expired", "lost"])
-def test_a_message_has_the_reason_and_neither_address_nor_key(server, fault, caplog):
+def test_a_message_has_the_reason_and_neither_address_nor_key(s3_server, fault, caplog):
     caplog.set_level(logging.DEBUG)
-    with proxied(server, lambda method, path: fault) as proxy, closing(ObjectStore(f"s3://{BUCKET}/x")) as store:
+    with proxied(s3_server, lambda method, path: fault) as proxy, closing(ObjectStore(f"s3://{BUCKET}/x")) as store:
         with pytest.raises(OSError, match=fault[:3] if fault[0] == "5" else "ExpiredToken|does not answer") as failure:
             store.take()
         assert str(failure.value).startswith(f"s3://{BUCKET}/x: cannot ")
@@ -231,13 +218,17 @@ def test_a_message_has_the_reason_and_neither_address_nor_key(server, fault, cap
             assert secret not in str(failure.value) + caplog.text
 
 
-def test_a_missing_bucket_is_an_error(server):
-    with proxied(server), closing(ObjectStore("s3://nobody/x")) as store, pytest.raises(OSError, match="NoSuchBucket"):
+def test_a_missing_bucket_is_an_error(s3_server):
+    with (
+        proxied(s3_server),
+        closing(ObjectStore("s3://nobody/x")) as store,
+        pytest.raises(OSError, match="NoSuchBucket"),
+    ):
         store.take()
 
 
-def test_a_store_is_read_as_a_folder_is(address, tmp_path):
-    with closing(Folder(tmp_path)) as folder, taken(address) as store:
+def test_a_store_is_read_as_a_folder_is(store_address, tmp_path):
+    with closing(Folder(tmp_path)) as folder, taken(store_address) as store:
         folder.take()
         for target in (folder, store):
             with closing(WaitingRows()) as waiting:
@@ -247,22 +238,22 @@ def test_a_store_is_read_as_a_folder_is(address, tmp_path):
                     ReadProgress(time=END + 700, read_through=float("inf"), closed_through={"homepage": END + 600}),
                     SinkState("hubbub.", "day"),
                 )
-    table = hubbub.read(address, "homepage")
+    table = hubbub.read(store_address, "homepage")
     assert table.equals(hubbub.read(tmp_path, "homepage"))
-    assert contents(address, OPEN)
+    assert contents(store_address, OPEN)
     assert table["end"].n_unique() == 3
     with pytest.raises(ParameterError, match="homepage"):
-        hubbub.read(address, "hompage")
+        hubbub.read(store_address, "hompage")
     with pytest.raises(TargetUnreachable, match="NoSuchBucket"):
         hubbub.read("s3://nobody/x", "homepage")
 
 
-def test_polars_reads_the_store(address):
-    with taken(address) as store, closing(WaitingRows()) as waiting:
+def test_polars_reads_the_store(store_address):
+    with taken(store_address) as store, closing(WaitingRows()) as waiting:
         for finals in waiting_rows([END, END - 10]):
             waiting.add(*finals)
         writer_of(store, waiting).write(progress(), SinkState("hubbub.", "day"))
-    rows = pl.scan_parquet(f"{address}/finals/**/*.parquet", hive_partitioning=True, missing_columns="insert")
+    rows = pl.scan_parquet(f"{store_address}/finals/**/*.parquet", hive_partitioning=True, missing_columns="insert")
     shares = rows.filter(pl.col("query") == "homepage", pl.col("kind") == "tumbling").collect()
     assert set(shares["end"]) == {END, END - 10}
     assert set(shares.columns) - set(row_file.SCHEMA) == {"day"}
