@@ -3,10 +3,13 @@
 import copy
 import functools
 import io
+import random
 import signal
 import subprocess
 import sys
-from contextlib import closing
+import time
+from contextlib import closing, contextmanager
+from itertools import cycle, product
 from pathlib import Path
 
 import orjson
@@ -19,6 +22,7 @@ from aggregator.sink.file_names import FINALS, OPEN, FileName, parse
 from aggregator.sink.waiting_rows import WaitingRows
 from tests import forks
 from tests.boards import HOMEPAGE, Crowd
+from tests.sink_lives import HOUR, NEW, STEPS, topic
 from tests.slowness import patience
 
 COMMAND = "import sys; from hubbub.__main__ import main; sys.exit(main(['sink', *sys.argv[1:]]))"
@@ -128,3 +132,52 @@ def files_of(ends, **fields):
             waiting.add(*final_rows)
         (name,) = waiting.names
         return name, waiting.rows(name).select(row_file.SCHEMA.keys())
+
+
+@contextmanager
+def mother(kind, place, finals, folder):
+    """Yield a function that lets a writer live up to a step, and returns whether it was killed there."""
+    file = folder / "finals"
+    file.write_bytes(b"\n".join(finals))
+    command = [sys.executable, "-m", "tests.sink_lives", kind, str(place), str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+
+        def live(step, moment, count):
+            process.stdin.write(orjson.dumps([step, moment, count]) + b"\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            assert answer in (b"killed\n", b"lived 0\n"), answer
+            return answer == b"killed\n"
+
+        try:
+            yield live
+        finally:
+            process.stdin.close()
+
+
+def kills_of(steps, times):
+    """Return kills before and after each step, so many times, or without a number before or after each step once."""
+    if times is None:
+        return [*zip(steps, cycle(("before", "after")), strict=False)]
+    kills = [*product(steps, ("before", "after"))] * times
+    random.Random(2).shuffle(kills)
+    return kills
+
+
+def kill_at_each_step(kind, place, folder, times, look):
+    """Kill a writer before and after each step so many times. Call `look` after each life. Return the finals' ends."""
+    kills = kills_of(STEPS if kind == "folder" else STEPS[1:], times)
+    # A file is written two days after its end at the latest, so the windows are of the present and later.
+    ends = topic(1, int(time.time()) // HOUR * HOUR, 2 * len(kills))
+    count = 0
+    with mother(kind, place, [final(end)[2] for end in ends], folder) as live:
+        for step, moment in kills:
+            is_killed = False
+            while not is_killed:
+                count += NEW
+                assert count <= len(ends), (step, moment)
+                is_killed = live(step, moment, count)
+                look()
+        live("never", "", count)
+        look()
+    return {*ends[:count]}

@@ -3,21 +3,16 @@
 import hashlib
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import contextmanager
-from itertools import count, cycle, product
+from itertools import count
 
-import orjson
 import polars as pl
 import pytest
 
 from tests.boards import START, definition_messages, in_thread, publish
 from tests.brokers import create_topics
-from tests.sink_lives import HOUR, NEW, STEPS, topic
-from tests.sinks import Sink, contents, final, keys, status_message, view
+from tests.sinks import Sink, contents, final, keys, kill_at_each_step, status_message, view
 from tests.slowness import patience
 
 
@@ -108,55 +103,6 @@ def test_five_kills_lose_and_repeat_nothing(kafka, tmp_path):
 @pytest.mark.long
 def test_a_hundred_kills_lose_and_repeat_nothing(kafka, tmp_path):
     check(kafka, tmp_path, 100, 2)
-
-
-@contextmanager
-def mother(kind, place, finals, folder):
-    """Yield a function that lets a writer live up to a step, and returns whether it was killed there."""
-    file = folder / "finals"
-    file.write_bytes(b"\n".join(finals))
-    command = [sys.executable, "-m", "tests.sink_lives", kind, str(place), str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-
-        def live(step, moment, count):
-            process.stdin.write(orjson.dumps([step, moment, count]) + b"\n")
-            process.stdin.flush()
-            answer = process.stdout.readline()
-            assert answer in (b"killed\n", b"lived 0\n"), answer
-            return answer == b"killed\n"
-
-        try:
-            yield live
-        finally:
-            process.stdin.close()
-
-
-def kills_of(steps, times):
-    """Return kills before and after each step, so many times, or without a number before or after each step once."""
-    if times is None:
-        return [*zip(steps, cycle(("before", "after")), strict=False)]
-    kills = [*product(steps, ("before", "after"))] * times
-    random.Random(2).shuffle(kills)
-    return kills
-
-
-def kill_at_each_step(kind, place, folder, times, look):
-    """Kill a writer before and after each step so many times. Call `look` after each life. Return the finals' ends."""
-    kills = kills_of(STEPS if kind == "folder" else STEPS[1:], times)
-    # A file is written two days after its end at the latest, so the windows are of the present and later.
-    ends = topic(1, int(time.time()) // HOUR * HOUR, 2 * len(kills))
-    count = 0
-    with mother(kind, place, [final(end)[2] for end in ends], folder) as live:
-        for step, moment in kills:
-            is_killed = False
-            while not is_killed:
-                count += NEW
-                assert count <= len(ends), (step, moment)
-                is_killed = live(step, moment, count)
-                look()
-        live("never", "", count)
-        look()
-    return {*ends[:count]}
 
 
 def check_steps_on_a_folder(tmp_path, times):

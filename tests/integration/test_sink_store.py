@@ -12,7 +12,7 @@ from aggregator.sink.lease import PATH as OWNER
 from aggregator.sink.objects import Objects
 from tests.boards import START, definition_messages, in_thread, publish
 from tests.brokers import create_topics
-from tests.sinks import Sink, final, keys, rows_of
+from tests.sinks import Sink, final, keys, kill_at_each_step, rows_of
 from tests.slowness import patience
 
 SHORT = 0.2, 1.5
@@ -183,3 +183,27 @@ def test_a_sink_on_a_store_that_is_killed_thirty_times_loses_and_repeats_nothing
     code, stderr = Sink(kafka, store_address, "--once", "--every", "1s", "--settle", "1s", lease=SHORT).wait()
     assert code == 0, stderr
     assert view(store_address) == {*ends}
+
+
+def check_steps(address, folder, times):
+    """Kill a writer at each step. Fail if a row is twice, or a file of `finals` has changed or vanished."""
+    files = {}
+
+    def look():
+        present = contents(address)
+        assert files.items() <= present.items()
+        files.update(present)
+        view(address)
+
+    ends = kill_at_each_step("store", address, folder, times, look)
+    assert view(address) == ends
+    assert any("late" in path for path in files)
+
+
+def test_a_kill_at_each_step_of_a_store_loses_and_repeats_nothing(store_address, tmp_path):
+    check_steps(store_address, tmp_path, None)
+
+
+@pytest.mark.long
+def test_ten_kills_before_and_after_each_step_of_a_store_lose_and_repeat_nothing(store_address, tmp_path):
+    check_steps(store_address, tmp_path, 10)
