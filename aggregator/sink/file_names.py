@@ -34,17 +34,24 @@ class FileName:
 
     @classmethod
     def of(cls, record: Record, files: Period) -> Self:
-        """Return the name for a final: that of the second before the end of its window, in UTC."""
+        """Return the name for a final: that of the second before the end of its window, in UTC.
+
+        Raise ValueError if no file can have it, because the query has a slash or the year has five digits.
+        """
         window = record.span.window
         moment = datetime.fromtimestamp(record.span.end - 1, UTC)
         # A day of windows shorter than a minute would be too large for one file.
         has_hours = 0 < window.step < (HOUR if files == "hour" else _MINUTE)
-        return cls(
+        name = cls(
             query=record.query,
             day=moment.strftime("%Y-%m-%d"),
             window=f"{window.kind}-{window.size}-{window.step}",
             hour=moment.strftime("%H") if has_hours else None,
         )
+        # Anybody may write to the topic, and a query called ../x must not lead out of the target.
+        if parse(name.path(FINALS)) != (name, 0):
+            raise ValueError(f"{record.query!r} is no name of a query")
+        return name
 
     @property
     def period(self) -> int:

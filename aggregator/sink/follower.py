@@ -222,12 +222,14 @@ class SinkFollower:
         self._newest[tp] = record.timestamp / 1000
         if record.value is None or (record.key or b"").endswith(_NO_FINALS):
             return
-        final = self._read(record)
-        if final is None or not final.final or not self._plan.has_query(final.query):
+        final_and_name = self._read(record)
+        if final_and_name is None:
+            return
+        final, name = final_and_name
+        if not final.final or not self._plan.has_query(final.query):
             return
 
         read_time = time.time()
-        name = FileName.of(final, self._plan.files)
         if self._plan.is_old(name, read_time):
             self._metrics.skipped.labels("old").inc()
             return
@@ -236,10 +238,11 @@ class SinkFollower:
         self._metrics.finals.inc()
         self._metrics.rows.inc(len(final_rows))
 
-    def _read(self, record: Any) -> Record | None:
-        """Return the record, or None if it cannot be read."""
+    def _read(self, record: Any) -> tuple[Record, FileName] | None:
+        """Return the record and its name, or None if it cannot be read."""
         try:
-            return decode(record.value)
+            final = decode(record.value)
+            return final, FileName.of(final, self._plan.files)
         except ValueError as error:
             is_newer = _version(record.value) > VERSION
             self._metrics.skipped.labels("version" if is_newer else "unreadable").inc()

@@ -25,6 +25,7 @@ def test_a_sink_writes_each_final_once_and_goes_on_where_it_stopped(kafka, tmp_p
     ends = range(START + 10, START + 100, 10)
     messages = [final(end) for end in ends]
     strange = [("estimates", b"x", b"{}"), ("estimates", b"y", orjson.dumps({"version": 9})), ("estimates", b"z", None)]
+    strange += [final(START, query="../../x"), ("estimates", b"year", final(10**12)[2])]
     publish(kafka, [*messages, *messages[:3], *strange])
     code, stderr = Sink(kafka, tmp_path, "--once", *OPTIONS).wait()
     assert code == 0, stderr
@@ -32,6 +33,7 @@ def test_a_sink_writes_each_final_once_and_goes_on_where_it_stopped(kafka, tmp_p
     rows = rows_of(files)
     assert rows.columns == [column.name for column in FLAT]
     assert set(rows["end"]) == {*ends}
+    assert not list(tmp_path.parent.rglob("query=..*"))
     assert len(keys(rows)) == 9 * len(orjson.loads(messages[0][2])["values"])
     state = orjson.loads((tmp_path / "_sink" / "state.json").read_bytes())
     assert [gap["to"] - gap["from"] for gap in state["gaps"]] == [1]

@@ -88,6 +88,17 @@ def test_the_name_follows_from_the_end_of_the_window(size, files, end, path):
     assert parse(f"finals/{path}.tmp") is None
 
 
+@pytest.mark.parametrize("query", ["../x", "a/../../../b", "a/b", "", "a\0b", "a\n", "query=a"])
+def test_a_name_that_leads_out_of_the_target_is_refused(query):
+    with pytest.raises(ValueError, match="is no name of a query"):
+        FileName.of(record(END, query=query), "day")
+
+
+def test_a_window_of_a_year_that_no_file_can_have_is_refused():
+    with pytest.raises(ValueError, match="year"):
+        FileName.of(record(10**12), "day")
+
+
 def test_a_file_is_due_when_its_query_is_closed_or_retired_or_two_days_later():
     name = FileName.of(record(END), "day")
     assert not is_due(name, progress(END + 100, END + 599), 600)
