@@ -12,12 +12,14 @@ from hubbub.next_window import next_window
 from oracles.query import Query
 from oracles.query.domain import NAMES
 from producers.simulation.crowd.crowd_groups import read_groups
-from producers.simulation.crowd.distribution import SPECS, read_crowd
+from producers.simulation.crowd.distribution import SPECS, Crowd, read_crowd
 from producers.simulation.crowd.draws import Draws, generator
+from producers.simulation.crowd.note_crowd import SPEC as NOTES
+from producers.simulation.crowd.note_crowd import read_notes
 from producers.simulation.crowd.population import Population
 from producers.simulation.crowd.scenario import BUNDLED, Scenario, find_scenario
 from producers.simulation.crowd.words import SPECS as WORDS
-from producers.simulation.crowd.words import read_words
+from producers.simulation.crowd.words import Words, read_words
 from producers.simulation.delivery.schedule import (
     STEP,
     RealClock,
@@ -51,6 +53,8 @@ attributes, give --values NAME=SPEC for each, or --values file:PATH with their j
 counts is CSV with the columns `value` (or the names of the attributes) and `count`. A file of words has one
 on each line, the most common first, or with a count after a tab.
 
+{fill(f"Notes: {NOTES}, the clients of a query with a recorder note at random, RATE times a period on average.", 110)}
+
 Clients answer for life, once or fresh, with the query's budget and renew. They use the SDK's own code. They renew
 without a limit. Real devices do so only with `per` and enough max_epsilon (docs/clients.md).
 In each period, --churn of them draw a new value.
@@ -80,6 +84,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     values = "distribution of the clients' values (default: uniform)"
     parser.add_argument("--values", action="append", default=[], metavar="SPEC", help=values)
+    notes = "notes of each client in a period, for a query with a recorder; they give the values"
+    parser.add_argument("--notes", metavar="SPEC", help=notes)
     groups = "shares of the clients in groups, such as ios=0.5,web=0.3 (default: no client has a group)"
     parser.add_argument("--groups", metavar="GROUP=SHARE,...", help=groups)
     group_values = "distribution of the clients of one group, in place of --values"
@@ -87,8 +93,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
     scenario = f"changes over time: a TOML file, or a bundled one: {', '.join(BUNDLED)}"
     parser.add_argument("--scenario", metavar="FILE|NAME", help=scenario)
-    churn = f"share of the clients that draw a new value each period (default: {CHURN})"
-    parser.add_argument("--churn", type=_churn, default=CHURN, metavar="SHARE", help=churn)
+    churn = f"share of the clients that draw a new value each period (default: {CHURN}, with --notes 1)"
+    parser.add_argument("--churn", type=_churn, metavar="SHARE", help=churn)
 
     start = "start of a virtual clock, in Unix seconds; the run does not wait, and with --seed it is always the same"
     parser.add_argument("--start", type=whole(), metavar="T", help=start)
@@ -100,6 +106,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
         parser.error("--groups is empty: write it like ios=0.5,web=0.3, or leave it out")
     if options.group_values and not options.groups:
         parser.error("--group-values needs --groups")
+    idle_options = [name for name in ("values", "groups") if options.notes and getattr(options, name)]
+    if idle_options:
+        parser.error(f"--notes gives the values, so leave out --{idle_options[0]}")
     if options.start is not None and options.seconds is None:
         parser.error("--start needs --seconds: otherwise the run has no end")
     return options
@@ -118,10 +127,13 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
     scenario = find_scenario(options.scenario, query) if options.scenario else Scenario()
 
     speed, clients = _crowd(options, query)
-    read = _READERS.get(query.domains[0].kind, read_crowd)
-    crowd = read(options.values, query)
+    crowd = _values(options, query)
+    churn = options.churn
+    if churn is None:
+        # The notes of a period say nothing about those of the next one.
+        churn = 1.0 if options.notes else CHURN
     groups = read_groups(options.groups, options.values, options.group_values, query) if options.groups else None
-    population = Population(query, crowd, clients, seed, scenario, churn=options.churn, groups=groups)
+    population = Population(query, crowd, clients, seed, scenario, churn=churn, groups=groups)
     clock: SimulationClock = RealClock() if options.start is None else VirtualClock(options.start)
 
     # A source of its own, since the true counts of a second run would replace those of the first.
@@ -137,6 +149,14 @@ async def _simulate(options: argparse.Namespace) -> DeliveryCounts:
         return _stream(traffic, clock, start + (options.seconds or math.inf), speed)
 
     return await send_stream(options, query, clock, TrueAnswers(query, source), stream)
+
+
+def _values(options: argparse.Namespace, query: Query) -> Crowd | Words:
+    """Return the distribution of the clients' values."""
+    if options.notes:
+        return read_notes(options.notes, query)
+    read = _READERS.get(query.domains[0].kind, read_crowd)
+    return read(options.values, query)
 
 
 def outlook(query: Query, time: float, clients: int) -> str:
