@@ -67,6 +67,8 @@ RUNS = {
     "audit": [*WHERE],
     "simulate": [*WHERE, "--queries", "q.toml", "--clients", "100", "--seconds", "2", "--port", "0"],
     "replay": ["--help"],
+    "asked": ["new", "--help"],
+    "publish": ["--help"],
     "metrics": [],
     "worker": [*WHERE, "--queries", "q.toml", *RETIRE_OPTIONS, "--port", "{port}"],
     "gateway": [*WHERE, "--queries", "q.toml", "--port", "0", "--health-port", "{port}"],
