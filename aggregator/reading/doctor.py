@@ -17,7 +17,7 @@ from aggregator.topics.broker_topics import describe
 from aggregator.topics.command import PARTITIONS, ensure, steps
 from aggregator.topics.formats_return import LOWER, TARGET
 from aggregator.topics.formats_version import FormatsRise
-from aggregator.topics.layout import FENCED
+from aggregator.topics.layout import FENCED, present_number
 from aggregator.topics.older_states import OlderStates
 from aggregator.topics.sizes import sizes
 from hubbub.command.options import add_kafka, add_max_frame, add_option, parser_of
@@ -27,7 +27,7 @@ from hubbub.definitions.formats import FIRST_RELEASE, NEWEST, RAISE, Formats, re
 from hubbub.kafka.clients import admin as admin_client
 from hubbub.kafka.clients import consumer, partitions, started
 from hubbub.kafka.group import member_names
-from hubbub.kafka.settings import ESTIMATES, QUERIES, REPORTS, SNAPSHOTS, Kafka
+from hubbub.kafka.settings import CHANGELOG, ESTIMATES, QUERIES, REPORTS, SNAPSHOTS, Kafka
 from hubbub.texts import few
 from oracles.query import load
 
@@ -133,11 +133,11 @@ async def _examine(kafka: Kafka, options: argparse.Namespace) -> Examination:
     """Ask the brokers."""
     needs = sizes(load(options.queries).values()) if options.queries else None
     async with started(admin_client(kafka), kafka) as admin:
-        descriptions = await describe(admin, [kafka.topic(name) for name in (REPORTS, QUERIES, SNAPSHOTS)])
+        descriptions = await describe(admin, [kafka.topic(name) for name in (REPORTS, QUERIES, SNAPSHOTS, CHANGELOG)])
         running = await member_names(admin, kafka) if descriptions else []
 
     reports = descriptions.get(kafka.topic(REPORTS))
-    count = reports.partitions if reports else PARTITIONS
+    count = present_number(descriptions, kafka.prefix) or PARTITIONS
     copies = reports.replication if reports else None
     definitions = await formats_record.read(kafka) if kafka.topic(QUERIES) in descriptions else None
     formats = None if definitions is None else definitions.formats

@@ -27,6 +27,7 @@ from aggregator.topics.layout import (
     obstacles,
     other_number,
     partitions_text,
+    present_number,
     refusals,
 )
 from aggregator.topics.sizes import Sizes, sizes
@@ -163,7 +164,7 @@ async def ensure(
 ) -> list[str]:
     """Create and fix all topics, and return a line each. Raise TopicsError and change nothing if that is impossible.
 
-    Without `partitions` the topics have as many as the reports, or 12 if there are none.
+    Without `partitions` the topics have as many as the present ones, or 12 if there are none.
     If the broker refuses a setting that guarantees need, the other settings are made, and then a
     TopicsError names the guarantee.
     """
@@ -173,8 +174,7 @@ async def ensure(
         names = [topic.name for topic in layout(kafka.prefix, 1, 1, max_frame, sizes, embedded=kafka.embedded)]
         descriptions = await describe(admin, names)
         if partitions is None:
-            reports = descriptions.get(kafka.topic(REPORTS))
-            partitions = reports.partitions if reports else PARTITIONS
+            partitions = present_number(descriptions, kafka.prefix) or PARTITIONS
         # Advice to count from nothing would destroy results, where only the option is wrong.
         wrong_option = other_number(descriptions, kafka.prefix, partitions)
         refuse([wrong_option] if wrong_option else [])

@@ -227,14 +227,28 @@ def refusals(
     return faults(descriptions, topics)
 
 
+def present_number(descriptions: Mapping[str, TopicDescription], prefix: str) -> int | None:
+    """Return the number of partitions in use: that of the reports, or without them the one that all counts agree on."""
+    reports = descriptions.get(prefix + REPORTS)
+    if reports is not None:
+        return reports.partitions
+    numbers = _numbers(descriptions, prefix)
+    return next(iter(numbers.values())) if len({*numbers.values()}) == 1 else None
+
+
 def other_number(descriptions: Mapping[str, TopicDescription], prefix: str, partitions: int) -> str | None:
     """Return that another number of partitions is in use, if reports and counts agree on it. Then no topic is wrong."""
-    names = [prefix + name for name in (REPORTS, SNAPSHOTS, CHANGELOG)]
-    numbers = {descriptions[name].partitions for name in names if name in descriptions}
-    if prefix + REPORTS not in descriptions or len(numbers) > 1 or partitions in numbers:
+    numbers = _numbers(descriptions, prefix)
+    if len({*numbers.values()}) != 1 or partitions in numbers.values():
         return None
-    (present,) = numbers
-    return f"{names[0]}: has {partitions_text(present)}, not {partitions}; {_KEEP.format(has=present)}"
+    name, present = next(iter(numbers.items()))
+    return f"{name}: has {partitions_text(present)}, not {partitions}; {_KEEP.format(has=present)}"
+
+
+def _numbers(descriptions: Mapping[str, TopicDescription], prefix: str) -> dict[str, int]:
+    """Return the numbers of partitions of the reports and counts that exist."""
+    names = [prefix + name for name in (REPORTS, SNAPSHOTS, CHANGELOG)]
+    return {name: descriptions[name].partitions for name in names if name in descriptions}
 
 
 def lasting(description: TopicDescription, topic: Topic) -> list[str]:

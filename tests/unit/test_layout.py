@@ -22,6 +22,8 @@ from aggregator.topics.layout import (
     lasting,
     layout,
     obstacles,
+    other_number,
+    present_number,
     refusals,
 )
 from hubbub.kafka.settings import CHANGELOG, LARGEST, REPORTS, SNAPSHOTS, TALLIES, WORKER
@@ -166,6 +168,27 @@ def test_another_number_of_partitions_is_a_fault_if_it_matters():
         "count again what the log still holds"
         in lasting(TopicDescription(PREFIX + SNAPSHOTS, 4, 3, {}), topics[PREFIX + SNAPSHOTS])[0]
     )
+
+
+@pytest.mark.parametrize("lost", [(), (REPORTS,), (REPORTS, CHANGELOG), (SNAPSHOTS, CHANGELOG)])
+def test_the_number_of_partitions_is_that_of_the_topics_that_are_left(lost):
+    """Somebody who has lost a topic gets no advice to delete the others."""
+    existing = right_topics(layout_for(5))
+    for name in lost:
+        del existing[PREFIX + name]
+    assert present_number(existing, PREFIX) == 5
+    assert other_number(existing, PREFIX, 5) is None
+    line = other_number(existing, PREFIX, 6)
+    assert line.endswith("run `hubbub topics --partitions 5`")
+    assert "delete" not in line
+
+
+def test_topics_that_differ_have_no_number_without_reports():
+    existing = right_topics(layout_for(5)) | {PREFIX + SNAPSHOTS: TopicDescription(PREFIX + SNAPSHOTS, 4, 3, {})}
+    assert present_number(existing, PREFIX) == 5
+    del existing[PREFIX + REPORTS]
+    assert present_number(existing, PREFIX) is None
+    assert other_number(existing, PREFIX, 12) is None
 
 
 def test_a_worker_takes_partitions_and_replicas_from_the_reports():
