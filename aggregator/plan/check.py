@@ -48,7 +48,8 @@ probability 0.9. Both hold for a window with that many reports, each from anothe
 The memory of worker and board is right within a factor of 1.5. Several workers share theirs.
 Exit code: 0 valid, perhaps with warnings; 2 an invalid file, more than --max-state, or more groups than
 a worker can publish in time; 3 Kafka cannot be reached; 4 with --topic: a worker would not start with
-this file, or a definition in the topic cannot be read; 1 with --asked: the newest list lacks a query."""
+this file, the topic is missing, or a definition in it cannot be read; 1 with --asked: the newest list lacks
+a query."""
 
 
 def main(arguments: list[str]) -> int:
@@ -211,10 +212,14 @@ def _definitions(options: argparse.Namespace) -> Definitions:
     import asyncio
 
     from hubbub.definitions.follower import Follower
-    from hubbub.kafka.settings import Kafka
+    from hubbub.kafka.clients import partitions
+    from hubbub.kafka.settings import QUERIES, Kafka
 
     async def definitions() -> Definitions:
-        async with Follower(Kafka.read(options)) as follower:
+        kafka = Kafka.read(options)
+        # Kafka's client would look for a missing topic until it looks as if no broker answered.
+        await partitions(kafka, QUERIES)
+        async with Follower(kafka) as follower:
             return follower.definitions
 
     return asyncio.run(definitions())

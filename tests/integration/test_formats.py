@@ -338,6 +338,14 @@ def test_four_commands_answer_a_pipeline(place, capsys):
     assert object_of(capsys, topics.main, *at, "--partitions", "3")[1]["faults"][0].endswith("--partitions 2`")
 
 
+def test_a_check_against_a_new_prefix_names_the_missing_topic(place, capsys):
+    """Nothing says that Kafka does not answer. It does."""
+    at = ("--kafka", place.kafka.servers, "--prefix", f"{place.kafka.prefix}new.")
+    code, document = object_of(capsys, check.main, str(place.file), "--topic", *at)
+    assert code == 4
+    assert document["faults"] == [f"{place.kafka.prefix}new.queries: there is no such topic; run `hubbub topics`"]
+
+
 def test_a_strict_doctor_fails_while_a_step_is_left(place, capsys):
     assert doctor.main(where(place.kafka, "--strict")) == 0
     set_formats(place, None)
