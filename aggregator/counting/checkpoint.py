@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 GATHER = 0.03
 """Seconds from the first closed pane to its checkpoint. Other partitions close the same pane meanwhile."""
-LONGEST_GATHER = 0.15
+LONGEST_GATHER = 0.25
 """Most of these seconds while a partition has not closed what another one has. A final needs all partitions."""
 REFRESH = 10.0
 """Seconds until a tally without new reports, and progress by ticks alone, is written again.

@@ -10,8 +10,8 @@ from typing import Any
 
 from aiokafka.consumer import consumer, fetcher
 
-PAUSE = 0.04
-"""Seconds from one small fetch of a broker to the next."""
+PAUSE = 0.1
+"""Seconds from one small fetch of a broker to the next. With 0.04 a worker at a low rate takes an eighth more CPU."""
 LARGE = 1 << 18
 """Bytes of an answer after which the next fetch is sent at once: its records cost more than the fetch itself."""
 
