@@ -45,8 +45,8 @@ REPORT = 7.3e-9
 FINAL = 1e-3
 """Seconds of a worker to publish a final and its state, in addition to its record: 0.7 ms, and the sockets."""
 
-WORKER = 50e-3
-"""Cores of a worker with few reports: its loops, and fetches of dozens of frames a second (benchmarks/finals.py)."""
+WORKER = 40e-3
+"""Cores of a worker with few reports: its loops, and ten fetches a second (benchmarks/finals.py)."""
 PARTITION = 1.65e-3
 """Cores for the ticks, checkpoints and watermarks of each partition (benchmarks/finals.py)."""
 
