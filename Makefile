@@ -65,7 +65,7 @@ format: .venv/.lint ## let the formatter and the safe fixes work
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test: $(addprefix test-,$(SUITES)) ## run the tests, and say how long each suite took
+test: $(addprefix test-,$(SUITES)) test-worlds ## run the tests, and say how long each suite took
 
 $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	@echo "tests/$*"
@@ -75,8 +75,8 @@ $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	exit $$code
 
 # The first worlds of all, so that a fault shows the same seed to everybody.
-WORLD_FAULTS := 3000
-test-worlds: .venv/.test ## run the first 3,000 faults of worlds, as CI does beside `make test`
+WORLD_FAULTS := 1000
+test-worlds: .venv/.test ## run the first faults of simulated worlds: make test-worlds WORLD_FAULTS=20000
 	@echo "tests/worlds"
 	@$(BIN)/python -m tests.worlds --faults $(WORLD_FAULTS)
 
