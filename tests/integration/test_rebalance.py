@@ -61,8 +61,9 @@ def frames(place, pane, first, count=10):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.waits
-@pytest.mark.parametrize("phase", [0, pytest.param(1, marks=pytest.mark.long), pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("phase", [0, 1, 2])
 def test_a_rebalance_in_a_checkpoint_loses_nothing_and_repeats_nothing(kafka, tmp_path, phase):
     with Place(kafka, tmp_path, PATIENT) as place:
         worker = place.start(patch=STALL, CUT_PHASE=str(phase), CUT_FOLDER=str(tmp_path)).ready()

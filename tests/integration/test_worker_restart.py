@@ -15,6 +15,7 @@ def place(broker, tmp_path):
         yield place
 
 
+@pytest.mark.long
 @EITHER
 def test_a_frame_with_an_id_counts_once_despite_crashes(place):
     place.define(PATIENT)
