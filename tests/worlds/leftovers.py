@@ -54,5 +54,14 @@ def _covered(live, digest, history, states):
             continue
         is_old_pane = isinstance(name, keys.PaneKey) and name.pane < needed_from
         is_old_state = isinstance(name, keys.StateKey) and name.end < ends.get(name.window, name.end)
-        if is_old_pane or (is_old_state and record.writer == last_record.writer):
+        is_own_state = is_old_state and record.writer == last_record.writer
+        if is_old_pane or (is_own_state and not _was_late(record, name, states)):
             yield record.step, f"{record.key!r} is never deleted"
+
+
+def _was_late(record, name, states):
+    """Whether a newer state was there when this one was written, so that only a later reading can meet it."""
+    return any(
+        other.window == name.window and other.end > name.end and other_record.step < record.step
+        for other_record, other in states
+    )
