@@ -271,8 +271,9 @@ class SourcePartition:
         return self.tallies[pane]
 
     def _flag(self, pane: Pane, flag: int) -> None:
-        if not self._covers(pane):
-            digest, start = pane
+        digest, start = pane
+        # No merger waits for a partition that is no slot, so its flag would come at any time, or never.
+        if not self._covers(pane) and self.gate.place_at(digest, start) is not None:
             self._tally(pane, self.gate.definitions[digest].at(start).query).flags |= flag
             self._dirty.add(pane)
 

@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.counting.admission.columnar_gate import admit
 from aggregator.counting.admission.gate import AcceptedFrame, Gate, Reason, misplaced_reason
+from aggregator.counting.partition import SourcePartition
 from aggregator.merging.closed_panes import ClosedPanes
 from aggregator.merging.merger import Merger
 from aggregator.merging.snapshot_partition import SnapshotPartition
@@ -27,7 +28,7 @@ from hubbub.definitions.table import dump, query_of
 from hubbub.definitions.versions import Version, Versions
 from hubbub.kafka.settings import Kafka
 from oracles.errors import QueryError
-from oracles.frame import encode, encode_json, partition_of, slots
+from oracles.frame import TICK, encode, encode_json, partition_of, slots
 from oracles.query import File
 from producers.errors import DeliveryError
 from producers.gateway.intake.active_definitions import ServedDefinitions
@@ -275,3 +276,16 @@ def test_check_and_plan_count_the_slots_only():
     lines = "\n".join(check_text.lines(QUERY, PARTITIONS))
     assert "on 4 of 12 partitions" in lines
     assert "open panes on each of 4 partitions" in lines
+
+
+@pytest.mark.parametrize("partition", range(PARTITIONS))
+def test_a_loss_flags_panes_on_their_slots_only(partition):
+    source = SourcePartition(Gate(partition, PARTITIONS, {QUERY.digest: VERSIONS}), "writer")
+    source.take([(0, 150_000, TICK)])
+    source.skip(5)
+    source.take([(5, 215_000, TICK)])
+    panes = {pane for _, pane in [*source.tallies, *source._closing]}
+    assert all(partition in slots(QUERY.digest, spread_of(pane), PARTITIONS) for pane in panes)
+    # From pane 200 on every partition takes frames.
+    assert 210 in panes
+    assert (150 in panes) == (partition in slots(QUERY.digest, 4, PARTITIONS))
