@@ -105,7 +105,7 @@ MEANINGS = {
     "--raise-formats": "raise the formats version",
     "--lower-formats": "return to the formats version",
     "--fence": "shut out workers of older releases",
-    "--notes": "file of notes",
+    "--notes": "file of notes|notes of each client in a period",
     "--quota": "limit of reports a pane, over all tokens",
     "--rate": "(limit of requests|reports|answers) (a|per) second",
     "--reason": "only frames with this reason",
@@ -199,6 +199,9 @@ def test_a_name_has_one_placeholder(name):
         placeholders.remove("PLACE")
     elif name == "--values":
         placeholders.remove("V")
+    elif name == "--notes":
+        # Notes of a board are in a file, and those of a simulated device have a law.
+        placeholders.remove("SPEC")
     elif name == "--key":
         # A key of a gateway is made, and that of a person is a file.
         placeholders.remove("PEM")
