@@ -42,6 +42,10 @@ from tests.boards import HOMEPAGE, PROFILE, START
 from tests.queries import make_text
 
 LETTERS = {"discover": "text", "length": 24, "alphabet": "abcdefghijklmnopqrstuvwxyz ", "cells": 12}
+RECORDER = "edition = 2\n" + make_text(
+    "saves", domain=["none", "1", "more"], recorder={"keep": "count", "edges": [0, 1, 2]}, period="1d"
+)
+"""A query file with a recorder."""
 STRINGS = "edition = 2\n" + make_text(
     "crashes", domain=LETTERS, normal="NFC", known=["typeerror: x", ""], search="1h", epsilon=2.0, pane="5m"
 )

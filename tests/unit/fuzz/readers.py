@@ -11,6 +11,7 @@ from pathlib import Path
 
 import cramjam
 import orjson
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from aggregator.board.answers.parameters import Parameters
 from aggregator.board.server.route import ROUTES
@@ -35,6 +36,8 @@ from aggregator.sink import file_names
 from aggregator.sink.sink_state import Gap, SinkState
 from aggregator.tallies import clock_record, id_log, keys, progress, snapshot, tally
 from hubbub import secret, true_counts
+from hubbub.asked import list_folder, signatures
+from hubbub.asked.asked_list import AskedError
 from hubbub.command import options
 from hubbub.definitions import catalog, formats
 from hubbub.definitions.table import dump
@@ -55,7 +58,8 @@ from producers.gateway.intake.active_definitions import ServedDefinitions
 from producers.publishers.pinned_query import pin_query
 from producers.publishers.spool import Spool
 from producers.simulation import replay
-from producers.simulation.crowd import crowd_groups, distribution, scenario, words
+from producers.simulation.crowd import crowd_groups, distribution, note_crowd, scenario, words
+from tests.asked import KEYS, PEOPLE, ask, make_list
 from tests.boards import HOMEPAGE, PROFILE, QUERIES, START
 from tests.queries import make_query, make_table
 from tests.unit.fuzz import corpus
@@ -63,6 +67,7 @@ from tests.unit.fuzz.corpus import CELLS
 
 NOW = START + 100
 FILE_PATH = "finals/query=homepage/day=2026-11-27/tumbling-60-60.00.late-2.parquet"
+SAVES = make_query(domain=["none", "1", "more"], recorder={"keep": "count", "edges": [0, 1, 2]}, period="1d")
 SINK = SinkState("hubbub.", "day", frozenset({"homepage"}), {0: 17}, (Gap(0, 3, 5, 1_700_000_000),)).encode()
 VIEWERS = b'[tokens.shop]\nsha256 = ["' + b"ab" * 32 + b'"]\nqueries = ["shop_*"]\n[public]\nqueries = ["open"]\n'
 CRASHES = query.parse(tomllib.loads(corpus.STRINGS), "test", None)["crashes"]
@@ -433,7 +438,7 @@ READERS = (
     ),
     Reader(
         "oracles.query.file:load",
-        lambda: [corpus.QUERY_FILE, corpus.STRINGS],
+        lambda: [corpus.QUERY_FILE, corpus.STRINGS, corpus.RECORDER],
         _file(query.load, values=corpus.VALUES),
         (QueryError,),
         memory=64 * MIB,
@@ -450,6 +455,7 @@ READERS = (
             "oracles.query.groups:read_comparisons",
             "oracles.query.groups:read_groups",
             "oracles.query.groups:read_weights",
+            "oracles.query.recorder:read_recorder",
             "oracles.query.draft:Draft.read",
             "oracles.query.draft:Key.read",
             "oracles.query.keys:read_keys",
@@ -568,6 +574,32 @@ READERS = (
         for kind in (submission.FRAMES, submission.JSON)
     ),
     Reader(
+        "hubbub.asked.list_folder:read_file",
+        lambda: [make_list(ask()).file, make_list(ask()).served],
+        _file(list_folder.read_file),
+        (AskedError,),
+        steps=100_000,
+        through=("hubbub.asked.asked_list:read_list",),
+    ),
+    Reader(
+        "hubbub.asked.signatures:read_private_key",
+        lambda: [PEOPLE[0].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())],
+        _file(signatures.read_private_key),
+        (ParameterError,),
+    ),
+    Reader(
+        "hubbub.asked.signatures:read_public_keys",
+        lambda: [",".join(KEYS)],
+        _text(lambda text: signatures.read_public_keys(tuple(text.split(",")))),
+        (ParameterError,),
+    ),
+    Reader(
+        "producers.simulation.crowd.note_crowd:read_notes",
+        lambda: ["poisson:3", "poisson:0.01"],
+        _text(lambda spec: note_crowd.read_notes(spec, SAVES)),
+        (ParameterError,),
+    ),
+    Reader(
         "hubbub.secret:read",
         lambda: ["a secret\n", "one\r\n", "x" * 65_536],
         _file(lambda path: secret.read("X_FILE", str(path))),
@@ -629,6 +661,9 @@ NO_READERS = {
     "producers.pins:read_pins": "reads arguments of the application, which is trusted",
     "hubbub.http.answer_pieces:AnswerPieces.decode": "decodes an answer of this process",
     "oracles.query.answers:read_quantiles": "reads a key of a query file, which `file.parse` reads",
+    "hubbub.asked.list_folder:read_folder": "reads its files by `read_file`",
+    "aggregator.publishing.finals.estimator_process:load": "imports modules",
+    "aggregator.sink.target_reader:read_state": "moves the bytes of a file, which `SinkState.decode` reads",
     "producers.gateway.bodies:Bodies.read": "moves a bounded body to `submission`, which reads it",
     "producers.gateway.intake.active_definitions:ActiveDefinitions.read_lately": "waits",
 }
