@@ -65,7 +65,7 @@ format: .venv/.lint ## let the formatter and the safe fixes work
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-test: $(addprefix test-,$(SUITES)) test-worlds ## run the tests, and say how long each suite took
+test: test-worlds $(addprefix test-,$(SUITES)) ## run the tests, and say how long each suite took
 
 $(addprefix test-,$(SUITES)): test-%: .venv/.test
 	@echo "tests/$*"
