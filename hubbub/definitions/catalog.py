@@ -6,13 +6,12 @@ timestamp of its record decides from which pane it applies. A later copy must ne
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from hubbub.definitions import definition_record, formats
+from hubbub.definitions.definition_log import Definitions
 from hubbub.definitions.definition_record import Content, TopicRecord, UnreadableRecord
 from hubbub.definitions.editions import differs_by_edition, lines_that_keep, with_active_settings
 from hubbub.definitions.formats import Formats
@@ -50,45 +49,6 @@ class DefinitionsError(HubbubError):
     """A query file that would end an active query, which nobody asked to retire, or that needs too much memory."""
 
     exit_code = 2
-
-
-@dataclass(frozen=True)
-class Definitions:
-    """The definitions in the topic, each with all its versions."""
-
-    versions: Mapping[bytes, Versions] = field(default_factory=dict)
-    """The versions of each digest, retired ones included; the newest is last."""
-    revision: int = 0
-    """The highest revision of all files that were registered."""
-    unreadable: tuple[UnreadableRecord, ...] = ()
-    forgotten: Mapping[bytes, str] = field(default_factory=dict)
-    """The names of forgotten definitions by digest."""
-    first_batch: str | None = None
-    """The token of the batch that was appended first."""
-    editions: Mapping[bytes, int] = field(default_factory=dict)
-    """The edition of the file that wrote the newest version of each digest."""
-    formats: Formats = Formats()  # noqa: RUF009 - a tuple never changes
-    """The formats version of the installation."""
-    raised_at: int = 0
-    """The log time in ms of the record of the formats version, or 0 without one."""
-
-    @cached_property
-    def queries(self) -> dict[bytes, Query]:
-        """The newest query of each digest."""
-        return {digest: versions.query for digest, versions in self.versions.items()}
-
-    @cached_property
-    def digests(self) -> dict[str, list[bytes]]:
-        """The digests of each name, retired ones included."""
-        result: dict[str, list[bytes]] = defaultdict(list)
-        for digest, query in self.queries.items():
-            result[query.name].append(digest)
-        return dict(result)
-
-    @cached_property
-    def active(self) -> dict[str, Query]:
-        """The active queries by name."""
-        return {v.query.name: v.query for v in self.versions.values() if not v.newest.retired}
 
 
 @dataclass(frozen=True)
