@@ -10,7 +10,17 @@ from aggregator.records.words import ALL_FLAGS
 from hubbub.command.metrics import Labels, MetricRow, MetricTable
 from oracles.query import Query
 
-REASONS = ("malformed", "misplaced", "stale_digest", "late", "future", "expired", "duplicate", "too_large")
+REASONS = (
+    "malformed",
+    "misplaced",
+    "stale_digest",
+    "stopped",
+    "late",
+    "future",
+    "expired",
+    "duplicate",
+    "too_large",
+)
 """The reasons to refuse reports to a query."""
 FREQUENT = ("late", "malformed")
 """The reasons whose series exist from the start. The others appear with their first count."""

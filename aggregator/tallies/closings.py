@@ -26,7 +26,7 @@ class Closings:
 
 def _law(versions: Versions) -> tuple[tuple[int, int, int], ...]:
     """Return all that decides at which clock the panes of a definition close."""
-    return tuple((first, query.pane, query.lateness) for first, query, _ in versions.versions)
+    return tuple((first, query.pane, query.lateness) for first, query, *_ in versions.versions)
 
 
 class _Newest:

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from hubbub.definitions import definition_record, formats
+from hubbub.definitions import definition_record, formats, stop_record
 from hubbub.definitions.definition_record import Content, TopicRecord, UnreadableRecord
 from hubbub.definitions.formats import Formats
 from hubbub.definitions.spread_change import NOTICE, changes_spread, with_spread_change
+from hubbub.definitions.stop_record import Stop, StopRecord
 from hubbub.definitions.versions import Version, Versions
 from oracles.query import Query
 
@@ -38,6 +39,8 @@ class Definitions:
     """The formats version of the installation."""
     raised_at: int = 0
     """The log time in ms of the record of the formats version, or 0 without one."""
+    stops: Mapping[str, Stop] = field(default_factory=dict)
+    """The stop of each name that `hubbub stop` holds."""
 
     @cached_property
     def queries(self) -> dict[bytes, Query]:
@@ -54,7 +57,7 @@ class Definitions:
 
     @cached_property
     def active(self) -> dict[str, Query]:
-        """The active queries by name."""
+        """The active queries by name, stopped ones included, because their file still has them."""
         return {v.query.name: v.query for v in self.versions.values() if not v.newest.retired}
 
 
@@ -76,7 +79,7 @@ class DefinitionLog:
     def __init__(self) -> None:
         self._before = Definitions()
         """The result of the records that are no longer in `_contents`."""
-        self._contents: dict[bytes, Content | UnreadableRecord] = {}
+        self._contents: dict[bytes, Content | StopRecord | UnreadableRecord] = {}
         """The content of each record by its key."""
         self.formats = Formats()
         """The formats version of the installation."""
@@ -104,6 +107,7 @@ class DefinitionLog:
                 editions=dict(self._editions),
                 formats=self.formats,
                 raised_at=self._raised_at,
+                stops=dict(self._stops),
             )
         return self._cached
 
@@ -124,7 +128,8 @@ class DefinitionLog:
         if record.value is None:
             return None
 
-        content = definition_record.read(record)
+        read_content = stop_record.read if record.key.startswith(stop_record.START) else definition_record.read
+        content = read_content(record)
         self._contents[record.key] = content
         if isinstance(content, UnreadableRecord):
             return content
@@ -165,13 +170,38 @@ class DefinitionLog:
         self._revision = self._before.revision
         self._first_batch = self._before.first_batch
         self._editions = dict(self._before.editions)
+        self._stops = dict(self._before.stops)
         self._cached = None
         self._is_stale = False
         for content in self._contents.values():
             if not isinstance(content, UnreadableRecord):
                 self._add(content)
 
-    def _add(self, content: Content) -> None:
+    def _add(self, content: Content | StopRecord) -> None:
+        if isinstance(content, StopRecord):
+            self._add_stop(content)
+        else:
+            self._add_version(content)
+
+    def _add_stop(self, content: StopRecord) -> None:
+        """Stop the query of a name, or let it go on. A stop also holds for each later definition of the name."""
+        is_stopped = content.name in self._stops
+        if is_stopped == content.stopped:
+            return
+        if content.stopped:
+            self._stops[content.name] = Stop(content.timestamp // 1000, content.reason)
+        else:
+            del self._stops[content.name]
+
+        digest = self._active.get(content.name)
+        if digest is None:
+            return
+        versions = self._versions[digest]
+        query = versions.query
+        first_pane = _first_pane(content.timestamp, query.skew, query.pane)
+        self._versions[digest] = versions.with_version(Version(first_pane, query, stopped=content.stopped))
+
+    def _add_version(self, content: Content) -> None:
         """Add a version. It retires an older digest of the same name."""
         self._first_batch = content.token if self._first_batch is None else self._first_batch
         self._revision = max(self._revision, content.revision)
@@ -181,7 +211,7 @@ class DefinitionLog:
         versions = self._versions
         earlier = versions.get(query.digest)
         # Workers that start together append the same version several times. Only the first copy counts.
-        if earlier is not None and earlier.newest[1:] == (query, content.retired):
+        if earlier is not None and (earlier.query, earlier.newest.retired) == (query, content.retired):
             return
 
         active = self._active.get(query.name, query.digest)
@@ -198,7 +228,7 @@ class DefinitionLog:
             end = -(-first_pane // older.query.pane) * older.query.pane
             versions[active] = older.with_version(Version(end, older.query, retired=True))
 
-        version = Version(first_pane, query, content.retired)
+        version = Version(first_pane, query, content.retired, stopped=query.name in self._stops)
         # The newest digest is the last one, so the old place must go.
         versions.pop(query.digest, None)
         if earlier is None:

@@ -32,7 +32,9 @@ class Version(NamedTuple):
     """The first pane that the version applies to; 0 means all panes."""
     query: Query
     retired: bool = False
-    """Whether reports of these panes are refused."""
+    """Whether the query file has ended the query, so that reports of these panes are refused."""
+    stopped: bool = False
+    """Whether `hubbub stop` holds the query, so that reports of these panes are refused. Its windows go on."""
 
 
 class PublicationInterval(NamedTuple):
@@ -158,7 +160,7 @@ class Versions:
         # A pane closes past its last millisecond, so the millisecond of the clock itself does not count.
         seconds = (clock - 1) // 1000
         index = next(index for index in reversed(range(len(self._floors))) if seconds >= self._floors[index])
-        first_pane, query, _ = self.versions[index]
+        first_pane, query, *_ = self.versions[index]
         end = (seconds - query.lateness) // query.pane * query.pane
         return max(end, first_pane) if index else end
 
@@ -180,7 +182,7 @@ class Versions:
     def spreads(self) -> tuple[tuple[int, int | None], ...]:
         """The first panes from which on the query has another spread, each with this spread."""
         spreads: list[tuple[int, int | None]] = []
-        for first, query, _ in self.versions:
+        for first, query, *_ in self.versions:
             if not spreads or spreads[-1][1] != query.spread:
                 spreads.append((first, query.spread))
         return tuple(spreads)
@@ -252,4 +254,5 @@ class Versions:
 
 def _rules(version: Version) -> tuple[object, ...]:
     query = version.query
-    return query.lateness, query.skew, query.starts, query.until, query.require_id, query.max_ids, version.retired
+    is_refused = version.retired or version.stopped
+    return query.lateness, query.skew, query.starts, query.until, query.require_id, query.max_ids, is_refused

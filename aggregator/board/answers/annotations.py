@@ -71,5 +71,10 @@ def _version_texts(versions: Versions, *, is_new: bool) -> Iterator[tuple[int, s
         keys = sorted(
             key for key in earlier_settings.keys() | settings.keys() if earlier_settings.get(key) != settings.get(key)
         )
-        # A version that only ends a retirement has the same settings.
-        yield later.first, f"new settings: {', '.join(keys)}" if keys else "the query is active again"
+        if keys:
+            yield later.first, f"new settings: {', '.join(keys)}"
+        elif later.stopped:
+            yield later.first, "the query is stopped"
+        else:
+            # A version that only ends a retirement or a stop has the same settings.
+            yield later.first, "the query is active again"

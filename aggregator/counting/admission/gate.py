@@ -37,6 +37,7 @@ class Reason(StrEnum):
     MISPLACED = "misplaced"
     UNKNOWN_QUERY = "unknown_query"
     STALE_DIGEST = "stale_digest"
+    STOPPED = "stopped"
     EXPIRED = "expired"
     LATE = "late"
     FUTURE = "future"
@@ -170,8 +171,10 @@ class Gate:
         if versions is None:
             return Refusal(Reason.UNKNOWN_QUERY, f"no query has the digest {frame.digest.hex()}", None, size)
 
-        start, query, retired = versions.at(frame.pane)
+        start, query, retired, stopped = versions.at(frame.pane)
         name = query.name
+        if stopped and not retired:
+            return Refusal(Reason.STOPPED, f"{name} is stopped from pane {start} on", name, size)
         if retired:
             return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired from pane {start} on", name, size)
         if frame.pane < start:

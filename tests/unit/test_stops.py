@@ -1,0 +1,148 @@
+"""Stops in the topic of definitions: they beat the query file, and hold until a later record ends them."""
+
+import pytest
+
+from aggregator.counting.admission.gate import AcceptedFrame, Gate, Reason
+from hubbub.definitions import stop_record
+from hubbub.definitions.catalog import DefinitionLog, TopicRecord, changes, read
+from oracles.frame import encode
+from oracles.query import File
+from tests.queries import make_queries, make_table
+
+NOW = 1_000_000
+PAGE = make_table(domain=["a", "b"], oracle="grr", lateness="5s", skew="30s", pane="10s")
+FIRST_PANE = NOW + 40
+"""The first pane after the log time, the skew of 30 s and the margin of 2 s."""
+
+
+def file(**tables):
+    return File(make_queries(tables) if tables else {})
+
+
+def append(records, new_file, second, retire=()):
+    """Return the topic after a worker with this file has read it."""
+    update = changes(new_file, read(records), retire, f"{len(records):016x}")
+    assert not update.missing
+    return [*records, *(TopicRecord(*write, 1000 * second) for write in update.writes)]
+
+
+def stop(records, second, name="page", *, stopped=True, reason=""):
+    write = stop_record.write(name, f"{len(records):016x}", stopped=stopped, reason=reason)
+    return [*records, TopicRecord(*write, 1000 * second)]
+
+
+def panes(records, name="page"):
+    """Return the first pane of each version of a query, and whether it is stopped."""
+    versions = read(records).versions.values()
+    return [(v.first, v.stopped) for one in versions if one.query.name == name for v in one.versions]
+
+
+FIRST = append([], file(page=PAGE), NOW - 1000)
+STOPPED = stop(FIRST, NOW, reason="a bug in 3.2")
+
+
+def test_a_stop_applies_from_the_first_pane_after_its_time_the_skew_and_the_margin():
+    assert panes(STOPPED) == [(0, False), (FIRST_PANE, True)]
+    assert read(STOPPED).stops == {"page": (NOW, "a bug in 3.2")}
+
+
+def test_a_file_that_still_has_the_query_changes_nothing():
+    assert append(STOPPED, file(page=PAGE), NOW + 100) == STOPPED
+    assert read(STOPPED).active == read(FIRST).active
+
+
+def test_a_worker_that_appends_the_first_file_late_does_not_undo_the_stop():
+    late_copy = replace_token(FIRST[0])
+    assert panes([*STOPPED, late_copy]) == panes(STOPPED)
+
+
+def replace_token(record):
+    """Return the record of another worker that started at the same time."""
+    return record._replace(key=record.key + b"0")
+
+
+def test_a_version_and_a_new_digest_of_a_stopped_name_are_stopped_too():
+    later = append(STOPPED, file(page=PAGE | {"lateness": "7s"}), NOW + 100)
+    assert [is_stopped for _, is_stopped in panes(later)] == [False, True, True]
+
+    newer = append(STOPPED, file(page=PAGE | {"epsilon": 2.0}), NOW + 100)
+    assert read(newer).versions[read(newer).active["page"].digest].newest.stopped
+
+
+def test_a_resumed_query_goes_on_with_the_same_digest():
+    resumed = stop(STOPPED, NOW + 100, stopped=False)
+    assert panes(resumed) == [(0, False), (FIRST_PANE, True), (FIRST_PANE + 100, False)]
+    assert not read(resumed).stops
+    # What was noted once stays so: only the first of equal records counts.
+    assert read(stop(resumed, NOW + 200, stopped=False)).versions == read(resumed).versions
+    assert read(stop(STOPPED, NOW + 50, reason="again")).stops == read(STOPPED).stops
+
+
+def test_a_stop_of_a_name_without_a_definition_waits_for_it():
+    absent = stop(FIRST, NOW, "other")
+    later = append(absent, file(page=PAGE, other=PAGE), NOW + 10)
+    assert [is_stopped for _, is_stopped in panes(later, "other")] == [True]
+
+
+def test_a_stopped_query_can_be_retired_and_stays_stopped_when_it_returns():
+    retired = append(STOPPED, file(), NOW + 100, retire=["page"])
+    assert not read(retired).active
+    back = append(retired, file(page=PAGE), NOW + 200)
+    assert panes(back)[-1] == (NOW + 240, True)
+
+
+def test_a_stop_outlives_a_forgotten_definition_and_goes_with_its_record():
+    log = DefinitionLog()
+    for record in STOPPED:
+        log.take(record)
+    log.forget({b"12345678": "gone"})
+    assert log.definitions.stops == read(STOPPED).stops
+    assert log.definitions.versions == read(STOPPED).versions
+
+    # A removed record makes the log put all versions together again.
+    removal = TopicRecord(STOPPED[-1].key, None, 1000 * NOW)
+    assert read([*STOPPED, removal]).versions == read(FIRST).versions
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"stop|page", b'{"stopped": true}'),
+        (b"stop|a page|1", b'{"stopped": true}'),
+        (b"stop|page|1", b'{"stopped": 1}'),
+        (b"stop|page|1", b'{"stopped": true, "reason": 1}'),
+        (b"stop|page|1", b"[]"),
+        (b"stop|page|1", b""),
+    ],
+)
+def test_an_unreadable_stop_is_skipped_and_reported(key, value):
+    definitions = read([*FIRST, TopicRecord(key, value, 1000 * NOW)])
+    assert [record.key for record in definitions.unreadable] == [key]
+    assert definitions.versions == read(FIRST).versions
+
+
+def test_workers_refuse_reports_of_stopped_panes_only():
+    definitions = read(STOPPED).versions
+    query = next(iter(definitions.values())).query
+    gate = Gate(partition=0, partitions=1, definitions=definitions)
+
+    def judge(pane):
+        frame = encode(query.digest, pane, query.oracle.perturb([0, 1]))
+        return gate.judge(frame, 1000 * (pane + 1), 1000 * (pane + 1))[0]
+
+    assert isinstance(judge(FIRST_PANE - 10), AcceptedFrame)
+    refusal = judge(FIRST_PANE)
+    assert (refusal.reason, refusal.query, refusal.reports) == (Reason.STOPPED, "page", 2)
+
+
+def test_windows_that_touch_the_stop_are_partial_and_no_window_ends():
+    versions = next(iter(read(STOPPED).versions.values()))
+    assert versions.is_partial(FIRST_PANE - 10, FIRST_PANE + 10)
+    assert versions.intervals == next(iter(read(FIRST).versions.values())).intervals
+    assert versions.retired is None
+    assert versions.last_window_end is None
+
+
+def test_a_long_reason_is_cut():
+    records = stop(FIRST, NOW, reason="x" * 10_000)
+    assert len(read(records).stops["page"].reason) == stop_record.LONGEST_REASON
