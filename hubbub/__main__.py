@@ -26,6 +26,8 @@ COMMANDS = {
     "asked": ("producers.asked_command", "signed", "list what is asked, for people to sign and devices to check"),
     "publish": ("aggregator.reading.publish.command", "", "write a public page of everything that was ever asked"),
     "topics": ("aggregator.topics.command", "kafka", "create the topics and correct their settings"),
+    "stop": ("aggregator.topics.stop", "kafka", "stop queries at once, until they are resumed"),
+    "resume": ("aggregator.topics.resume", "kafka", "let stopped queries go on"),
     "doctor": ("aggregator.reading.doctor", "kafka", "say what an upgrade would change, and the way back"),
     "audit": (
         "aggregator.reading.audit.command",

@@ -50,7 +50,7 @@ async def lower(kafka: Kafka, *, dry: bool) -> list[str]:
 
     async with started(admin_client(kafka), kafka) as admin:
         descriptions = await describe(admin, [kafka.topic(SNAPSHOTS), kafka.topic(CLOCKS)])
-        reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions)]
+        reasons = [*await _obstacles(admin, kafka), *_early_keys(definitions), *_stops(definitions)]
     # Early builds of formats version 3 had no clocks. A read of a missing topic would wait in vain for the broker.
     if kafka.topic(CLOCKS) not in descriptions:
         reasons.append(f"{kafka.topic(CLOCKS)} is missing: run `hubbub topics` to create it, then `{LOWER}` again")
@@ -86,6 +86,13 @@ def _early_keys(definitions: Definitions) -> Iterator[str]:
     """Yield the query keys that the older release cannot read, in retired definitions too."""
     queries = [version.query for versions in definitions.versions.values() for version in versions.versions]
     yield from early_keys(queries, Formats(TARGET))
+
+
+def _stops(definitions: Definitions) -> Iterator[str]:
+    """Yield why the older release, which knows no stops, would count a stopped query again."""
+    names = sorted(definitions.stops.keys() & definitions.active.keys())
+    if names:
+        yield f"older releases would count stopped queries: run `hubbub resume {' '.join(names)}`, or retire them"
 
 
 def _numbers(definitions: Definitions) -> set[bytes]:

@@ -56,6 +56,8 @@ RIGHTS = {
         *_topics("DescribeConfigs", ALL),
         *_topics("Read", QUERIES, SNAPSHOTS),
     ),
+    "stop": (*_topics("Read", QUERIES), *_topics("Write", QUERIES)),
+    "resume": (*_topics("Read", QUERIES), *_topics("Write", QUERIES)),
     "worker": (
         Right("Read", "group", WORKER),
         *_topics("DescribeConfigs", ALL),

@@ -62,6 +62,8 @@ RUNS = {
     "topics": [*WHERE],
     "doctor": [*WHERE],
     "rejects": [*WHERE],
+    "stop": ["--help"],
+    "resume": ["--help"],
     "export": [*WHERE, "--query", "homepage"],
     "tail": [*WHERE, "--json"],
     "audit": [*WHERE],

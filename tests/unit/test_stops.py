@@ -3,8 +3,13 @@
 import pytest
 
 from aggregator.counting.admission.gate import AcceptedFrame, Gate, Reason
-from hubbub.definitions import stop_record
-from hubbub.definitions.catalog import DefinitionLog, TopicRecord, changes, read
+from aggregator.topics import resume
+from aggregator.topics import stop as stop_command
+from aggregator.topics.formats_return import _stops as return_obstacles
+from aggregator.topics.stop import chosen
+from hubbub.definitions import formats, stop_record
+from hubbub.definitions.catalog import DefinitionLog, DefinitionsError, TopicRecord, changes, read
+from hubbub.definitions.formats import FormatsError
 from oracles.frame import encode
 from oracles.query import File
 from tests.queries import make_queries, make_table
@@ -146,3 +151,44 @@ def test_windows_that_touch_the_stop_are_partial_and_no_window_ends():
 def test_a_long_reason_is_cut():
     records = stop(FIRST, NOW, reason="x" * 10_000)
     assert len(read(records).stops["page"].reason) == stop_record.LONGEST_REASON
+
+
+RAISED = TopicRecord(formats.KEY, formats.newest_value(), 1000 * NOW)
+
+
+def test_names_are_those_of_active_queries_and_all_means_those_that_can_change():
+    both = [RAISED, *append([], file(page=PAGE, other=PAGE), NOW - 1000)]
+    assert chosen(read(both), [], stopped=True) == ["other", "page"]
+    assert chosen(read(both), ["page", "page"], stopped=True) == ["page"]
+    assert chosen(read(stop(both, NOW)), [], stopped=False) == ["page"]
+    assert chosen(read(both), ["page"], stopped=False) == ["page"], "no error if it was not stopped"
+    with pytest.raises(DefinitionsError, match="no query pgae; queries: other, page"):
+        chosen(read(both), ["pgae"], stopped=True)
+
+
+def test_a_stop_needs_workers_that_know_it():
+    with pytest.raises(FormatsError, match="Stop all workers and run"):
+        chosen(read(FIRST), ["page"], stopped=True)
+
+
+def test_older_releases_may_not_return_while_a_query_is_stopped():
+    [obstacle] = return_obstacles(read(STOPPED))
+    assert "hubbub resume page" in obstacle
+    assert not [*return_obstacles(read(append(STOPPED, file(), NOW + 100, retire=["page"])))]
+
+
+@pytest.mark.parametrize("main", [stop_command.main, resume.main])
+@pytest.mark.parametrize("arguments", [[], ["page", "--all"]])
+def test_a_command_needs_names_or_all(main, arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert "give names of queries, or --all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("reason", ["x" * 501, "two\nlines"])
+def test_a_reason_is_one_line(reason, capsys):
+    with pytest.raises(SystemExit) as end:
+        stop_command.main(["page", "--reason", reason])
+    assert end.value.code == 2
+    assert "one line of at most 500 characters" in capsys.readouterr().err
