@@ -1,6 +1,7 @@
 """Answers whose bytes are built once and sent to many clients. aiohttp builds the headers again for each answer."""
 
 import time
+from collections.abc import Mapping
 from email.utils import formatdate
 from functools import lru_cache
 
@@ -11,13 +12,15 @@ from aiohttp.abc import AbstractStreamWriter
 class PreparedAnswer(web.Response):
     """A short answer with constant bytes, except for the date. It stores nothing of a request."""
 
-    def __init__(self, status: int, kind: str, body: bytes) -> None:
-        super().__init__(status=status, body=body, content_type=kind)
+    def __init__(self, status: int, kind: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
+        headers = headers or {}
+        super().__init__(status=status, body=body, content_type=kind, headers=headers)
         head = (
             f"HTTP/1.1 {status} {self.reason}",
             f"Content-Type: {kind}",
             f"Content-Length: {len(body)}",
             "X-Content-Type-Options: nosniff",
+            *(f"{name}: {value}" for name, value in headers.items()),
             "Date: ",
         )
         self._head = "\r\n".join(head).encode()

@@ -64,20 +64,20 @@ class Rates:
         if len(self._levels) > self._most:
             self._levels.popitem(last=False)
 
-    def wait_at(self, level: float) -> float:
-        """Return the seconds until a sender with so many units has one."""
-        return 0.0 if level >= 1.0 else (1.0 - level) / self._rate
+    def wait_at(self, level: float, units: float = 1.0) -> float:
+        """Return the seconds until a sender with this level has so many units."""
+        return 0.0 if level >= units else (units - level) / self._rate
 
 
 class NetworkRates:
-    """The rates of all networks on the paths of callers. A request takes a unit of each."""
+    """The rates of all networks on the paths of callers. A request takes a unit of each, or a part of one."""
 
     def __init__(self, rate: float = inf) -> None:
         self._rates = {times: Rates(times * rate) for times in (1.0, *TIMES.values())}
         self.limited = rate != inf
 
-    def take(self, path: CallerPath, time_s: float) -> float:
-        """Take a unit of each network and return 0, or return the seconds until all of them have one."""
+    def take(self, path: CallerPath, time_s: float, units: float = 1.0) -> float:
+        """Take these units of each network and return 0, or return the seconds until all of them have them."""
         if not self.limited:
             return 0.0
         wait = 0.0
@@ -86,10 +86,10 @@ class NetworkRates:
             rates = self._rates[TIMES.get(name[-3:], 1.0)]
             level = rates.level(name, time_s)
             levels.append((rates, name, level))
-            if level < 1.0:
-                wait = max(wait, rates.wait_at(level))
+            if level < units:
+                wait = max(wait, rates.wait_at(level, units))
 
-        units = 0.0 if wait else 1.0
+        taken_units = 0.0 if wait else units
         for rates, name, level in levels:
-            rates.keep(name, level - units, time_s)
+            rates.keep(name, level - taken_units, time_s)
         return wait

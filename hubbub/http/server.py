@@ -51,13 +51,15 @@ async def serving(
     cancel: bool = False,
     direct: Mapping[tuple[str, str], Direct] | None = None,
     on_rate: Callable[[web.BaseRequest, Problem], web.StreamResponse] | None = None,
+    costs: Mapping[str, float] | None = None,
     option: str = "--port",
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve the application and yield its address. At the end refuse new requests and answer the open ones.
 
     `cancel` stops the work on an answer when its client disconnects. `direct` has handlers by method and path. They
     come before the routes, middlewares and signals of the application, which cost as much as a short answer.
-    `on_rate` makes the answer to a request above the rate of its address.
+    `on_rate` makes the answer to a request above the rate of its address. `costs` has the paths whose requests count
+    as another part of that rate than one.
     `option` sets the port, and an error names it.
     """
     shares = PortShares() if shares is None else shares
@@ -82,7 +84,7 @@ async def serving(
     if direct:
         inner.request_handler = _dispatcher(inner.request_handler, direct)
     if shares.rates.limited:
-        inner.request_handler = _limited(inner.request_handler, shares, on_rate or _refuse)
+        inner.request_handler = _limited(inner.request_handler, shares, on_rate or _refuse, costs or {})
     watching = asyncio.create_task(shares.watch())
     try:
         sockets = bind(host, port, option)
@@ -124,7 +126,10 @@ def _dispatcher(routes: Direct, direct: Mapping[tuple[str, str], Direct]) -> Dir
 
 
 def _limited(
-    handler: Direct, shares: PortShares, refuse: Callable[[web.BaseRequest, Problem], web.StreamResponse]
+    handler: Direct,
+    shares: PortShares,
+    refuse: Callable[[web.BaseRequest, Problem], web.StreamResponse],
+    costs: Mapping[str, float],
 ) -> Direct:
     """Return a handler that refuses requests above the rate of their address, before it looks at their path."""
 
@@ -138,7 +143,9 @@ def _limited(
 
     def handle(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         connection = connection_of(request)
-        wait = 0.0 if connection is None else shares.rates.take(connection.path, time.monotonic())
+        wait = 0.0
+        if connection is not None:
+            wait = shares.rates.take(connection.path, time.monotonic(), costs.get(request.path, 1.0))
         if connection is None or not wait:
             return handler(request)
         return answer(request, connection, wait)
