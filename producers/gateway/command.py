@@ -48,11 +48,14 @@ from producers.gateway.access.tokens import Tokens
 from producers.gateway.intake.active_definitions import ActiveDefinitions, ServedDefinitions
 from producers.gateway.intake.appender import Appender
 from producers.gateway.intake.pipeline import LINGER, Intake
+from producers.gateway.openapi import STATE
 from producers.gateway.server import Gateway, Rules
 from producers.publishers.http_publisher import is_local
 
 FREE_MEMORY = 64 << 20
 """Bytes of free memory that the process keeps."""
+STATE_COST = 0.1
+"""The part of a request of --rate that a request for the state counts as. Clients ask for it before they answer."""
 _TRIM_THRESHOLD = -1
 _MMAP_THRESHOLD = -3
 """Parameters of mallopt, from malloc.h."""
@@ -203,6 +206,7 @@ async def _run(kafka: Kafka, options: argparse.Namespace) -> int:
                 context=context,
                 direct=gateway.direct,
                 on_rate=gateway.refuse_rate,
+                costs={STATE.path: STATE_COST},
             )
         )
 

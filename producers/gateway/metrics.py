@@ -17,6 +17,7 @@ REASONS = (
     "late",
     "future",
     "expired",
+    "stopped",
     "quota",
     "rate",
     "work",

@@ -132,6 +132,12 @@ _QUERY = {
     "purpose": {**_TEXT, "description": "Why it is asked; absent if nobody wrote it"},
     "contact": {**_TEXT, "description": "Who asks; absent if nobody wrote it"},
 }
+_STATE = {
+    "digest": schema(Digest),
+    "item": {**_HEX, "description": "Start of SHA-256 of the canonical JSON of its item in /v1/queries"},
+    "stopped": schema(Annotated[bool, {"description": "Whether every report of the query is refused"}]),
+    "sample": schema(Annotated[float, {"description": "Share of the devices that answer"}]),
+}
 _PROBLEM = {
     "status": schema(int),
     "title": _TEXT,
@@ -153,6 +159,18 @@ SCHEMAS: dict[str, Schema] = {
         "type": "object",
         "properties": _QUERY,
         "required": [name for name in _QUERY if name not in _OPTIONAL],
+    },
+    "state": {
+        "type": "object",
+        "properties": {
+            "queries": {
+                "description": "The newest definition of each name, stopped ones too",
+                "type": "object",
+                "additionalProperties": {"type": "object", "properties": _STATE, "required": list(_STATE)},
+            },
+            "asked": schema(Annotated[int | None, {"description": "Number of the newest list; null: there is none"}]),
+        },
+        "required": ["queries", "asked"],
     },
     "problem": {"type": "object", "properties": _PROBLEM, "required": ["status", "title", "detail"]},
 }
@@ -232,9 +250,17 @@ QUERIES = GatewayRoute(
     (429,),
     for_clients=True,
 )
+STATE = GatewayRoute(
+    "/v1/state",
+    "GET",
+    "Which definitions count now, and which queries are stopped. It is the same for all devices, and needs no token",
+    {200: _content("The state of each query", JSON, _ref("state"))},
+    (429,),
+)
 ROUTES = (
     REPORTS,
     QUERIES,
+    STATE,
     GatewayRoute("/healthz", "GET", "Whether the process lives", {200: _PLAIN}),
     GatewayRoute("/readyz", "GET", "Whether the gateway accepts reports", {200: _PLAIN, 503: _PLAIN}),
     GatewayRoute("/metrics", "GET", "Metrics for Prometheus", {200: _PLAIN}),

@@ -34,7 +34,7 @@ from producers.gateway.intake.keyed_frames import keyed_frames
 from producers.gateway.intake.pipeline import Intake, unavailable
 from producers.gateway.intake.submission import FRAMES, JSON, Submission
 from producers.gateway.metrics import GatewayMetrics
-from producers.gateway.openapi import KEY, QUERIES, REPORTS, ROUTES, describe
+from producers.gateway.openapi import KEY, QUERIES, REPORTS, ROUTES, STATE, describe
 from producers.publishers.frames import OutgoingFrame
 
 log = logging.getLogger(__name__)
@@ -124,6 +124,7 @@ class Gateway:
         handlers = {
             REPORTS.path: self._handle_reports,
             QUERIES.path: self._handle_queries,
+            STATE.path: self._handle_state,
             "/openapi.json": openapi,
             **self.health,
         }
@@ -132,8 +133,11 @@ class Gateway:
 
     @property
     def direct(self) -> dict[tuple[str, str], Direct]:
-        """The handler of reports, which a server may call without the overhead of routes and middlewares."""
-        return {(REPORTS.method, REPORTS.path): self._handle_directly}
+        """The handlers that a server may call without the overhead of routes and middlewares."""
+        return {
+            (REPORTS.method, REPORTS.path): self._handle_directly,
+            (STATE.method, STATE.path): self._handle_state_directly,
+        }
 
     async def _handle_directly(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -211,6 +215,15 @@ class Gateway:
         time_s = self._clock()
         self._check_access(request, time_s)
         return self._definitions.value.listing(time_s).answer(request)
+
+    async def _handle_state(self, request: web.BaseRequest) -> web.Response:
+        """Answer from memory, and without a token: the answer is the same for everybody."""
+        return self._definitions.value.state(self._clock()).answer(request)
+
+    async def _handle_state_directly(self, request: web.BaseRequest) -> web.Response:
+        response = await self._handle_state(request)
+        self.metrics.count_answer(STATE.path, response.status)
+        return response
 
     async def _handle_reports(self, request: web.BaseRequest) -> web.Response:
         time_s = self._clock()

@@ -205,7 +205,7 @@ def test_health_and_metrics_have_a_port_of_their_own(site):
         for path in ("/healthz", "/readyz", "/metrics"):
             assert gateway.ask("GET", path, context=context).status == 404
         paths = gateway.ask("GET", "/openapi.json", context=context).body["paths"]
-        assert paths.keys() == {"/v1/reports", "/v1/queries", "/openapi.json"}
+        assert paths.keys() == {"/v1/reports", "/v1/queries", "/v1/state", "/openapi.json"}
         for _ in range(2):  # each is within a request
             plain = stack.enter_context(connect(gateway))
             busy = stack.enter_context(context.wrap_socket(plain, server_hostname="localhost"))

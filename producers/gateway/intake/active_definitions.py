@@ -13,12 +13,14 @@ import orjson
 
 from hubbub.definitions.catalog import MARGIN, Definitions
 from hubbub.definitions.follower import Follower
+from hubbub.definitions.stop_record import Stop
 from hubbub.definitions.versions import Version, Versions
 from hubbub.file_watch import FileWatch
 from oracles.query import Query, load
 from oracles.query.public_definition import public_definition
 from producers.gateway.intake.appender import PATIENCE
 from producers.gateway.intake.query_listing import Listing, RecentListing
+from producers.gateway.intake.state_answer import CountedQuery, StateAnswer, state_text
 from producers.gateway.intake.timeliness import untimely
 
 LATELY = MARGIN / 2
@@ -33,10 +35,14 @@ class ServedDefinitions:
 
     versions: Mapping[bytes, Versions] = field(default_factory=dict)
     """The versions by digest, including retired ones."""
+    stops: Mapping[str, Stop] = field(default_factory=dict)
+    """The stops of queries by name. Their reports are refused, whatever their pane."""
     _texts: dict[tuple[bytes, int], bytes] = field(default_factory=dict, compare=False)
     """The JSON of versions by digest and first pane. It is cached, because a domain may be long."""
 
     _listings: RecentListing = field(default_factory=RecentListing, compare=False)
+    _states: dict[int, StateAnswer] = field(default_factory=dict, compare=False)
+    """The state of the newest second that was asked for."""
 
     @classmethod
     def of(cls, queries: Mapping[str, Query]) -> "ServedDefinitions":
@@ -57,10 +63,35 @@ class ServedDefinitions:
 
     def _listing_text(self, second: int) -> bytes:
         """Return the present definitions. Of one name the newest is last."""
-        present = [v.at(second) for v in self.versions.values() if second >= v.first]
-        # A client takes the last definition of a name.
-        present = sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
+        present = (version for version in self._present(second) if not self._is_stopped(version))
         return b'{"queries":[' + b",".join(map(self._text, present)) + b"]}"
+
+    def state(self, time_s: float) -> StateAnswer:
+        """Return the answer of GET /v1/state, which is the same for a whole second."""
+        second = int(time_s)
+        answer = self._states.get(second)
+        if answer is None:
+            answer = StateAnswer.of(self._state_text(second))
+            self._states.clear()
+            self._states[second] = answer
+        return answer
+
+    def _state_text(self, second: int) -> bytes:
+        """Return the state of each name, by its newest definition."""
+        newest = {version.query.name: version for version in self._present(second)}
+        return state_text(
+            CountedQuery(name, public_definition(version.query), self._is_stopped(version))
+            for name, version in newest.items()
+        )
+
+    def _present(self, second: int) -> list[Version]:
+        """Return the versions that apply in this second, stopped ones too. Clients take the last of each name."""
+        present = [v.at(second) for v in self.versions.values() if second >= v.first]
+        return sorted((v for v in present if not v.retired), key=lambda v: (v.query.name, v.first))
+
+    def _is_stopped(self, version: Version) -> bool:
+        # After a resume the panes before its version are still refused, and a client would be charged for them.
+        return version.stopped or version.query.name in self.stops
 
     def open_panes(self, time_s: float) -> Iterator[tuple[bytes, int]]:
         """Yield the panes whose reports count now, by digest and start."""
@@ -113,4 +144,4 @@ class ActiveDefinitions:
                 await self._follower.within(LATELY)
 
     def _update(self, definitions: Definitions) -> None:
-        self._topic = ServedDefinitions(definitions.versions) if definitions.versions else None
+        self._topic = ServedDefinitions(definitions.versions, definitions.stops) if definitions.versions else None

@@ -10,7 +10,7 @@ from producers.gateway.intake.active_definitions import ActiveDefinitions
 from producers.gateway.intake.appender import PATIENCE, Appender, NoLogTime, Unacknowledged
 from producers.gateway.intake.mix_buffer import MixBuffer
 from producers.gateway.intake.submission import Submission
-from producers.gateway.intake.timeliness import untimely
+from producers.gateway.intake.timeliness import STOPPED, stopped, untimely
 from producers.publishers.frames import OutgoingFrame
 
 LINGER = 50
@@ -134,6 +134,11 @@ class Intake:
                     future.set_result(outcome)
 
     async def _append(self, frames: list[tuple[Submission, OutgoingFrame]]) -> Outcome:
+        # A stop may have come while a mix buffer waited.
+        for submission, _ in frames:
+            if submission.query.name in self._definitions.value.stops:
+                return stopped(submission.query)
+
         try:
             times = await self._appender.append(frame for _, frame in frames)
             # The log times may lie after the change of a definition that this gateway has not read.
@@ -157,7 +162,7 @@ def _raise_refusal(outcome: Outcome) -> None:
     reason, detail = outcome
     if reason == _UNAVAILABLE:
         raise unavailable(detail, counted="unknown")
-    raise Problem(409, detail, reason=reason, counted="unknown")
+    raise Problem(409, detail, reason=reason, counted="none" if reason == STOPPED else "unknown")
 
 
 def unavailable(detail: str, counted: str) -> Problem:

@@ -18,7 +18,7 @@ from oracles.frame import MAGIC, Frame, decode, frames, split
 from oracles.query import Query
 from oracles.types import Reports
 from producers.gateway.intake.active_definitions import ServedDefinitions
-from producers.gateway.intake.timeliness import inapplicable, untimely
+from producers.gateway.intake.timeliness import STOPPED, inapplicable, stopped, untimely
 
 FRAMES = "application/vnd.hubbub.frames"
 JSON = "application/json"
@@ -225,9 +225,15 @@ class Reading:
             raise FrameError("malformed", detail)
 
         refusal = inapplicable(version, pane) or untimely(versions, pane, self._at)
+        if query.name in self._definitions.stops:
+            refusal = stopped(query)
         if refusal is not None:
             reason, detail = refusal
-            raise Problem(409, detail, reason=reason, index=index)
+            # A retry would never count, also if an earlier request had the same key.
+            problem = Problem(409, detail, reason=reason, index=index)
+            if reason == STOPPED:
+                problem.more["counted"] = "none"
+            raise problem
         open_pane = _Pane(query, pane, versions.closes_after(pane))
         self._panes[key] = open_pane
         return open_pane

@@ -5,6 +5,7 @@ from oracles.query import Query
 
 UNKNOWN = "unknown_query"
 STALE = "stale_digest"
+STOPPED = "stopped"
 LATE = "late"
 FUTURE = "future"
 EXPIRED = "expired"
@@ -28,12 +29,19 @@ def untimely(versions: Versions | None, pane: int, time_ms: int) -> Refusal | No
 
 def inapplicable(version: Version, pane: int) -> Refusal | None:
     """Return why a definition does not count this pane at any time, or None if it does."""
+    if version.stopped and not version.retired:
+        return stopped(version.query)
     if version.retired:
         return STALE, f"{_definition(version)} is retired. Read GET /v1/queries again."
     if pane < version.first:
         detail = f"counts panes from {version.first} on, not the pane {pane}. Drop these reports."
         return UNKNOWN, f"{_definition(version)} {detail}"
     return None
+
+
+def stopped(query: Query) -> Refusal:
+    """Return the refusal of each report of a stopped query."""
+    return STOPPED, f"Query {query.name!r} is stopped. Drop these reports, and read GET /v1/state before each answer."
 
 
 def _definition(version: Version) -> str:
