@@ -42,17 +42,17 @@ def main(arguments: list[str]) -> int:
     parser = _parser("stop", STOP_HELP)
     reason = f"the reason, at most {stop_record.LONGEST_REASON} characters, for everybody who sees the page"
     parser.add_argument("--reason", type=_reason, default="", metavar="TEXT", help=reason)
-    return change("stop", _parsed(parser, arguments), stopped=True)
+    return change("stop", _parsed(parser, arguments), is_stopped=True)
 
 
 def resume(arguments: list[str]) -> int:
     """Run the other command."""
-    return change("resume", _parsed(_parser("resume", RESUME_HELP), arguments), stopped=False)
+    return change("resume", _parsed(_parser("resume", RESUME_HELP), arguments), is_stopped=False)
 
 
-def change(command: str, options: argparse.Namespace, *, stopped: bool) -> int:
+def change(command: str, options: argparse.Namespace, *, is_stopped: bool) -> int:
     """Stop the queries of the options, or let them go on, and return the exit code."""
-    return run(command, lambda: asyncio.run(_change(Kafka.read(options), options, stopped=stopped)))
+    return run(command, lambda: asyncio.run(_change(Kafka.read(options), options, is_stopped=is_stopped)))
 
 
 def _parser(command: str, text: str) -> argparse.ArgumentParser:
@@ -77,16 +77,16 @@ def _reason(text: str) -> str:
     return text
 
 
-async def _change(kafka: Kafka, options: argparse.Namespace, *, stopped: bool) -> None:
+async def _change(kafka: Kafka, options: argparse.Namespace, *, is_stopped: bool) -> None:
     # A consumer that asks for a missing topic may create it.
     await partitions(kafka, QUERIES)
     async with Follower(kafka) as follower:
-        names = chosen(follower.definitions, options.names, stopped=stopped)
-        reason = options.reason if stopped else ""
+        names = chosen(follower.definitions, options.names, is_stopped=is_stopped)
+        reason = options.reason if is_stopped else ""
         writes = [
-            stop_record.write(name, outside.random_hex(8), stopped=stopped, reason=reason)
+            stop_record.write(name, outside.random_hex(8), is_stopped=is_stopped, reason=reason)
             for name in names
-            if (name in follower.definitions.stops) != stopped
+            if (name in follower.definitions.stops) != is_stopped
         ]
         if writes:
             await follower.append(writes)
@@ -98,7 +98,7 @@ async def _change(kafka: Kafka, options: argparse.Namespace, *, stopped: bool) -
         sys.stdout.write(f"{name}: {text}\n")
 
 
-def chosen(definitions: Definitions, names: Sequence[str], *, stopped: bool) -> list[str]:
+def chosen(definitions: Definitions, names: Sequence[str], *, is_stopped: bool) -> list[str]:
     """Return the queries to stop or to resume, all of them without names. Raise an error if one does not exist."""
     formats.refuse_higher(definitions.formats)
     if definitions.formats.version < stop_record.FIRST_FORMATS:
@@ -107,8 +107,8 @@ def chosen(definitions: Definitions, names: Sequence[str], *, stopped: bool) -> 
             f"{definitions.formats}. Stop all workers and run `{RAISE}` first. Nothing was changed"
         )
 
-    possible = set(definitions.active) if stopped else {*definitions.active, *definitions.stops}
+    possible = set(definitions.active) if is_stopped else {*definitions.active, *definitions.stops}
     missing = sorted(set(names) - possible)
     if missing:
         raise DefinitionsError(f"there is no query {few(missing)}; queries: {few(sorted(possible))}")
-    return list(dict.fromkeys(names)) or sorted(possible if stopped else definitions.stops)
+    return list(dict.fromkeys(names)) or sorted(possible if is_stopped else definitions.stops)

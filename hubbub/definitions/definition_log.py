@@ -186,9 +186,9 @@ class DefinitionLog:
     def _add_stop(self, content: StopRecord) -> None:
         """Stop the query of a name, or let it go on. A stop also holds for each later definition of the name."""
         is_stopped = content.name in self._stops
-        if is_stopped == content.stopped:
+        if is_stopped == content.is_stopped:
             return
-        if content.stopped:
+        if content.is_stopped:
             self._stops[content.name] = Stop(content.timestamp // 1000, content.reason)
         else:
             del self._stops[content.name]
@@ -199,7 +199,7 @@ class DefinitionLog:
         versions = self._versions[digest]
         query = versions.query
         first_pane = _first_pane(content.timestamp, query.skew, query.pane)
-        self._versions[digest] = versions.with_version(Version(first_pane, query, stopped=content.stopped))
+        self._versions[digest] = versions.with_version(Version(first_pane, query, is_stopped=content.is_stopped))
 
     def _add_version(self, content: Content) -> None:
         """Add a version. It retires an older digest of the same name."""
@@ -228,7 +228,7 @@ class DefinitionLog:
             end = -(-first_pane // older.query.pane) * older.query.pane
             versions[active] = older.with_version(Version(end, older.query, retired=True))
 
-        version = Version(first_pane, query, content.retired, stopped=query.name in self._stops)
+        version = Version(first_pane, query, content.retired, is_stopped=query.name in self._stops)
         # The newest digest is the last one, so the old place must go.
         versions.pop(query.digest, None)
         if earlier is None:

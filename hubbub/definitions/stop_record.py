@@ -21,7 +21,7 @@ class StopRecord(NamedTuple):
     """The content of a record."""
 
     name: str
-    stopped: bool
+    is_stopped: bool
     reason: str
     timestamp: int
     """The log time in milliseconds."""
@@ -50,14 +50,14 @@ def _read_content(record: TopicRecord) -> StopRecord:
         raise ValueError("the key must name a query and a token")
 
     content = json.loads(record.value or b"")
-    stopped, reason = content["stopped"], content.get("reason", "")
-    if not isinstance(stopped, bool) or not isinstance(reason, str):
+    is_stopped, reason = content["stopped"], content.get("reason", "")
+    if not isinstance(is_stopped, bool) or not isinstance(reason, str):
         raise TypeError("stopped must be true or false, and reason a text")
-    return StopRecord(name, stopped, reason[:LONGEST_REASON], record.timestamp)
+    return StopRecord(name, is_stopped, reason[:LONGEST_REASON], record.timestamp)
 
 
-def write(name: str, token: str, *, stopped: bool, reason: str = "") -> tuple[bytes, bytes]:
+def write(name: str, token: str, *, is_stopped: bool, reason: str = "") -> tuple[bytes, bytes]:
     """Return the key and the value of a record. No other record has this `token`, as each key is written once."""
-    content = {"stopped": stopped, "reason": reason}
+    content = {"stopped": is_stopped, "reason": reason}
     value = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return START + f"{name}|{token}".encode("ascii"), value.encode()

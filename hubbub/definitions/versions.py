@@ -33,7 +33,7 @@ class Version(NamedTuple):
     query: Query
     retired: bool = False
     """Whether the query file has ended the query, so that reports of these panes are refused."""
-    stopped: bool = False
+    is_stopped: bool = False
     """Whether `hubbub stop` holds the query, so that reports of these panes are refused. Its windows go on."""
 
 
@@ -254,5 +254,5 @@ class Versions:
 
 def _rules(version: Version) -> tuple[object, ...]:
     query = version.query
-    is_refused = version.retired or version.stopped
+    is_refused = version.retired or version.is_stopped
     return query.lateness, query.skew, query.starts, query.until, query.require_id, query.max_ids, is_refused

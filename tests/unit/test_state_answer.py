@@ -30,13 +30,13 @@ FIRST_PANE = NOW + 40
 RESUMED_PANE = NOW + 140
 
 
-def log(*, stopped=False, resumed=False):
+def log(*, is_stopped=False, is_resumed=False):
     writes = changes(File({"page": PAGE, "other": OTHER}), read([]), (), "0" * 16).writes
     records = [TopicRecord(*write, 1000 * (NOW - 1000)) for write in writes]
-    if stopped:
-        records.append(TopicRecord(*stop_record.write("page", "1", stopped=True), 1000 * NOW))
-    if resumed:
-        records.append(TopicRecord(*stop_record.write("page", "2", stopped=False), 1000 * (NOW + 100)))
+    if is_stopped:
+        records.append(TopicRecord(*stop_record.write("page", "1", is_stopped=True), 1000 * NOW))
+    if is_resumed:
+        records.append(TopicRecord(*stop_record.write("page", "2", is_stopped=False), 1000 * (NOW + 100)))
     return records
 
 
@@ -66,15 +66,15 @@ def test_the_state_has_the_digest_and_the_hash_of_each_item():
 
 
 def test_a_query_is_stopped_at_once_and_goes_on_with_the_pane_of_the_resume():
-    stopped = served(stopped=True)
-    assert state(stopped, NOW)["page"]["stopped"]
-    assert listed(stopped, NOW) == ["other"], "an older client must find nothing to answer"
+    during_stop = served(is_stopped=True)
+    assert state(during_stop, NOW)["page"]["stopped"]
+    assert listed(during_stop, NOW) == ["other"], "an older client must find nothing to answer"
 
-    resumed = served(stopped=True, resumed=True)
-    assert state(resumed, RESUMED_PANE - 1)["page"]["stopped"], "workers still refuse its panes"
-    assert not state(resumed, RESUMED_PANE)["page"]["stopped"]
-    assert listed(resumed, RESUMED_PANE) == ["other", "page"]
-    assert state(resumed, RESUMED_PANE)["page"] == state(served(), NOW)["page"]
+    after_resume = served(is_stopped=True, is_resumed=True)
+    assert state(after_resume, RESUMED_PANE - 1)["page"]["stopped"], "workers still refuse its panes"
+    assert not state(after_resume, RESUMED_PANE)["page"]["stopped"]
+    assert listed(after_resume, RESUMED_PANE) == ["other", "page"]
+    assert state(after_resume, RESUMED_PANE)["page"] == state(served(), NOW)["page"]
 
 
 def refusal(definitions, pane):
@@ -86,14 +86,14 @@ def refusal(definitions, pane):
 
 
 def test_a_gateway_refuses_every_pane_of_a_stopped_query_and_those_of_the_stop_afterwards():
-    assert refusal(served(stopped=True), NOW) == (409, "stopped", "none")
-    assert refusal(served(stopped=True), FIRST_PANE) == (409, "stopped", "none")
+    assert refusal(served(is_stopped=True), NOW) == (409, "stopped", "none")
+    assert refusal(served(is_stopped=True), FIRST_PANE) == (409, "stopped", "none")
 
-    resumed = served(stopped=True, resumed=True)
-    assert refusal(resumed, RESUMED_PANE - 10) == (409, "stopped", "none")
+    after_resume = served(is_stopped=True, is_resumed=True)
+    assert refusal(after_resume, RESUMED_PANE - 10) == (409, "stopped", "none")
     for pane in (FIRST_PANE - 10, RESUMED_PANE):
         body = encode(PAGE.digest, pane, PAGE.oracle.perturb([0, 1]))
-        assert read_body(body, FRAMES, resumed, 1000 * pane, 1 << 20)[0].n == 2
+        assert read_body(body, FRAMES, after_resume, 1000 * pane, 1 << 20)[0].n == 2
 
 
 def test_reports_that_wait_in_a_mix_buffer_are_refused_too():
@@ -102,7 +102,7 @@ def test_reports_that_wait_in_a_mix_buffer_are_refused_too():
             raise AssertionError("nothing of a stopped query may reach Kafka")
 
     class Definitions:
-        value = served(stopped=True)
+        value = served(is_stopped=True)
 
     async def run():
         intake = Intake(Appender(), Definitions(), 1 << 20, linger=0.0, clock=lambda: NOW)
@@ -147,7 +147,7 @@ def test_a_cache_may_keep_the_answer_and_every_page_may_read_it(encoding, versio
 def test_a_query_needs_fewer_than_100_bytes():
     queries = {f"query.{number}": make_query(name=f"query.{number}", domain=number + 2) for number in range(200)}
     definitions = ServedDefinitions.of(queries)
-    assert len(definitions.state(NOW).packed.body) < 100 * len(queries)
+    assert len(definitions.state(NOW).compact.body) < 100 * len(queries)
 
 
 def test_the_answer_is_made_once_a_second():

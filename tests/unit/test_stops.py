@@ -31,34 +31,34 @@ def append(records, new_file, second, retire=()):
     return [*records, *(TopicRecord(*write, 1000 * second) for write in update.writes)]
 
 
-def stop(records, second, name="page", *, stopped=True, reason=""):
-    write = stop_record.write(name, f"{len(records):016x}", stopped=stopped, reason=reason)
+def stop(records, second, name="page", *, is_stopped=True, reason=""):
+    write = stop_record.write(name, f"{len(records):016x}", is_stopped=is_stopped, reason=reason)
     return [*records, TopicRecord(*write, 1000 * second)]
 
 
 def panes(records, name="page"):
     """Return the first pane of each version of a query, and whether it is stopped."""
     versions = read(records).versions.values()
-    return [(v.first, v.stopped) for one in versions if one.query.name == name for v in one.versions]
+    return [(v.first, v.is_stopped) for one in versions if one.query.name == name for v in one.versions]
 
 
 FIRST = append([], file(page=PAGE), NOW - 1000)
-STOPPED = stop(FIRST, NOW, reason="a bug in 3.2")
+LOG_WITH_STOP = stop(FIRST, NOW, reason="a bug in 3.2")
 
 
 def test_a_stop_applies_from_the_first_pane_after_its_time_the_skew_and_the_margin():
-    assert panes(STOPPED) == [(0, False), (FIRST_PANE, True)]
-    assert read(STOPPED).stops == {"page": (NOW, "a bug in 3.2")}
+    assert panes(LOG_WITH_STOP) == [(0, False), (FIRST_PANE, True)]
+    assert read(LOG_WITH_STOP).stops == {"page": (NOW, "a bug in 3.2")}
 
 
 def test_a_file_that_still_has_the_query_changes_nothing():
-    assert append(STOPPED, file(page=PAGE), NOW + 100) == STOPPED
-    assert read(STOPPED).active == read(FIRST).active
+    assert append(LOG_WITH_STOP, file(page=PAGE), NOW + 100) == LOG_WITH_STOP
+    assert read(LOG_WITH_STOP).active == read(FIRST).active
 
 
 def test_a_worker_that_appends_the_first_file_late_does_not_undo_the_stop():
     late_copy = replace_token(FIRST[0])
-    assert panes([*STOPPED, late_copy]) == panes(STOPPED)
+    assert panes([*LOG_WITH_STOP, late_copy]) == panes(LOG_WITH_STOP)
 
 
 def replace_token(record):
@@ -67,46 +67,46 @@ def replace_token(record):
 
 
 def test_a_version_and_a_new_digest_of_a_stopped_name_are_stopped_too():
-    later = append(STOPPED, file(page=PAGE | {"lateness": "7s"}), NOW + 100)
-    assert [is_stopped for _, is_stopped in panes(later)] == [False, True, True]
+    later_records = append(LOG_WITH_STOP, file(page=PAGE | {"lateness": "7s"}), NOW + 100)
+    assert [is_stopped for _, is_stopped in panes(later_records)] == [False, True, True]
 
-    newer = append(STOPPED, file(page=PAGE | {"epsilon": 2.0}), NOW + 100)
-    assert read(newer).versions[read(newer).active["page"].digest].newest.stopped
+    newer_records = append(LOG_WITH_STOP, file(page=PAGE | {"epsilon": 2.0}), NOW + 100)
+    assert read(newer_records).versions[read(newer_records).active["page"].digest].newest.is_stopped
 
 
 def test_a_resumed_query_goes_on_with_the_same_digest():
-    resumed = stop(STOPPED, NOW + 100, stopped=False)
-    assert panes(resumed) == [(0, False), (FIRST_PANE, True), (FIRST_PANE + 100, False)]
-    assert not read(resumed).stops
+    records_after_resume = stop(LOG_WITH_STOP, NOW + 100, is_stopped=False)
+    assert panes(records_after_resume) == [(0, False), (FIRST_PANE, True), (FIRST_PANE + 100, False)]
+    assert not read(records_after_resume).stops
     # What was noted once stays so: only the first of equal records counts.
-    assert read(stop(resumed, NOW + 200, stopped=False)).versions == read(resumed).versions
-    assert read(stop(STOPPED, NOW + 50, reason="again")).stops == read(STOPPED).stops
+    assert read(stop(records_after_resume, NOW + 200, is_stopped=False)).versions == read(records_after_resume).versions
+    assert read(stop(LOG_WITH_STOP, NOW + 50, reason="again")).stops == read(LOG_WITH_STOP).stops
 
 
 def test_a_stop_of_a_name_without_a_definition_waits_for_it():
-    absent = stop(FIRST, NOW, "other")
-    later = append(absent, file(page=PAGE, other=PAGE), NOW + 10)
-    assert [is_stopped for _, is_stopped in panes(later, "other")] == [True]
+    stop_of_other = stop(FIRST, NOW, "other")
+    later_records = append(stop_of_other, file(page=PAGE, other=PAGE), NOW + 10)
+    assert [is_stopped for _, is_stopped in panes(later_records, "other")] == [True]
 
 
 def test_a_stopped_query_can_be_retired_and_stays_stopped_when_it_returns():
-    retired = append(STOPPED, file(), NOW + 100, retire=["page"])
-    assert not read(retired).active
-    back = append(retired, file(page=PAGE), NOW + 200)
-    assert panes(back)[-1] == (NOW + 240, True)
+    records_after_end = append(LOG_WITH_STOP, file(), NOW + 100, retire=["page"])
+    assert not read(records_after_end).active
+    second_start = append(records_after_end, file(page=PAGE), NOW + 200)
+    assert panes(second_start)[-1] == (NOW + 240, True)
 
 
 def test_a_stop_outlives_a_forgotten_definition_and_goes_with_its_record():
     log = DefinitionLog()
-    for record in STOPPED:
+    for record in LOG_WITH_STOP:
         log.take(record)
     log.forget({b"12345678": "gone"})
-    assert log.definitions.stops == read(STOPPED).stops
-    assert log.definitions.versions == read(STOPPED).versions
+    assert log.definitions.stops == read(LOG_WITH_STOP).stops
+    assert log.definitions.versions == read(LOG_WITH_STOP).versions
 
     # A removed record makes the log put all versions together again.
-    removal = TopicRecord(STOPPED[-1].key, None, 1000 * NOW)
-    assert read([*STOPPED, removal]).versions == read(FIRST).versions
+    removal = TopicRecord(LOG_WITH_STOP[-1].key, None, 1000 * NOW)
+    assert read([*LOG_WITH_STOP, removal]).versions == read(FIRST).versions
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_unreadable_stop_is_skipped_and_reported(key, value):
 
 
 def test_workers_refuse_reports_of_stopped_panes_only():
-    definitions = read(STOPPED).versions
+    definitions = read(LOG_WITH_STOP).versions
     query = next(iter(definitions.values())).query
     gate = Gate(partition=0, partitions=1, definitions=definitions)
 
@@ -141,7 +141,7 @@ def test_workers_refuse_reports_of_stopped_panes_only():
 
 
 def test_windows_that_touch_the_stop_are_partial_and_no_window_ends():
-    versions = next(iter(read(STOPPED).versions.values()))
+    versions = next(iter(read(LOG_WITH_STOP).versions.values()))
     assert versions.is_partial(FIRST_PANE - 10, FIRST_PANE + 10)
     assert versions.intervals == next(iter(read(FIRST).versions.values())).intervals
     assert versions.retired is None
@@ -157,24 +157,24 @@ RAISED = TopicRecord(formats.KEY, formats.newest_value(), 1000 * NOW)
 
 
 def test_names_are_those_of_active_queries_and_all_means_those_that_can_change():
-    both = [RAISED, *append([], file(page=PAGE, other=PAGE), NOW - 1000)]
-    assert chosen(read(both), [], stopped=True) == ["other", "page"]
-    assert chosen(read(both), ["page", "page"], stopped=True) == ["page"]
-    assert chosen(read(stop(both, NOW)), [], stopped=False) == ["page"]
-    assert chosen(read(both), ["page"], stopped=False) == ["page"], "no error if it was not stopped"
+    two_queries = [RAISED, *append([], file(page=PAGE, other=PAGE), NOW - 1000)]
+    assert chosen(read(two_queries), [], is_stopped=True) == ["other", "page"]
+    assert chosen(read(two_queries), ["page", "page"], is_stopped=True) == ["page"]
+    assert chosen(read(stop(two_queries, NOW)), [], is_stopped=False) == ["page"]
+    assert chosen(read(two_queries), ["page"], is_stopped=False) == ["page"], "no error if it was not stopped"
     with pytest.raises(DefinitionsError, match="no query pgae; queries: other, page"):
-        chosen(read(both), ["pgae"], stopped=True)
+        chosen(read(two_queries), ["pgae"], is_stopped=True)
 
 
 def test_a_stop_needs_workers_that_know_it():
     with pytest.raises(FormatsError, match="Stop all workers and run"):
-        chosen(read(FIRST), ["page"], stopped=True)
+        chosen(read(FIRST), ["page"], is_stopped=True)
 
 
 def test_older_releases_may_not_return_while_a_query_is_stopped():
-    [obstacle] = return_obstacles(read(STOPPED))
+    [obstacle] = return_obstacles(read(LOG_WITH_STOP))
     assert "hubbub resume page" in obstacle
-    assert not [*return_obstacles(read(append(STOPPED, file(), NOW + 100, retire=["page"])))]
+    assert not [*return_obstacles(read(append(LOG_WITH_STOP, file(), NOW + 100, retire=["page"])))]
 
 
 @pytest.mark.parametrize("main", [stop_command.main, resume.main])

@@ -47,7 +47,7 @@ NOUN = re.compile(r"(b|br|cr|d|emb|f|n|r|s|sh|shr|sl|sp|st|w)eed|bed|bound|embed
 CONTRACT = {
     *("calibrated", "counted", "covered", "decided", "due", "embedded", "expected", "lengthened", "listed", "lost"),
     *("moved", "pinned", "proved", "published", "refused", "rejected", "retired", "sampled", "simulated", "spent"),
-    *("misplaced", "unbiased"),
+    *("misplaced", "stopped", "unbiased"),
 }
 """Participles that outside programs know: keys of records, files and answers, keywords and attributes of Python."""
 NAMES_BAR = 0.003

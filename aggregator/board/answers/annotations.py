@@ -73,7 +73,7 @@ def _version_texts(versions: Versions, *, is_new: bool) -> Iterator[tuple[int, s
         )
         if keys:
             yield later.first, f"new settings: {', '.join(keys)}"
-        elif later.stopped:
+        elif later.is_stopped:
             yield later.first, "the query is stopped"
         else:
             # A version that only ends a retirement or a stop has the same settings.

@@ -171,9 +171,9 @@ class Gate:
         if versions is None:
             return Refusal(Reason.UNKNOWN_QUERY, f"no query has the digest {frame.digest.hex()}", None, size)
 
-        start, query, retired, stopped = versions.at(frame.pane)
+        start, query, retired, is_stopped = versions.at(frame.pane)
         name = query.name
-        if stopped and not retired:
+        if is_stopped and not retired:
             return Refusal(Reason.STOPPED, f"{name} is stopped from pane {start} on", name, size)
         if retired:
             return Refusal(Reason.STALE_DIGEST, f"{frame.digest.hex()} is retired from pane {start} on", name, size)

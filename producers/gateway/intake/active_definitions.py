@@ -91,7 +91,7 @@ class ServedDefinitions:
 
     def _is_stopped(self, version: Version) -> bool:
         # After a resume the panes before its version are still refused, and a client would be charged for them.
-        return version.stopped or version.query.name in self.stops
+        return version.is_stopped or version.query.name in self.stops
 
     def open_panes(self, time_s: float) -> Iterator[tuple[bytes, int]]:
         """Yield the panes whose reports count now, by digest and start."""

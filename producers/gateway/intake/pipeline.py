@@ -10,7 +10,7 @@ from producers.gateway.intake.active_definitions import ActiveDefinitions
 from producers.gateway.intake.appender import PATIENCE, Appender, NoLogTime, Unacknowledged
 from producers.gateway.intake.mix_buffer import MixBuffer
 from producers.gateway.intake.submission import Submission
-from producers.gateway.intake.timeliness import STOPPED, stopped, untimely
+from producers.gateway.intake.timeliness import STOP, stop_refusal, untimely
 from producers.publishers.frames import OutgoingFrame
 
 LINGER = 50
@@ -137,7 +137,7 @@ class Intake:
         # A stop may have come while a mix buffer waited.
         for submission, _ in frames:
             if submission.query.name in self._definitions.value.stops:
-                return stopped(submission.query)
+                return stop_refusal(submission.query)
 
         try:
             times = await self._appender.append(frame for _, frame in frames)
@@ -162,7 +162,7 @@ def _raise_refusal(outcome: Outcome) -> None:
     reason, detail = outcome
     if reason == _UNAVAILABLE:
         raise unavailable(detail, counted="unknown")
-    raise Problem(409, detail, reason=reason, counted="none" if reason == STOPPED else "unknown")
+    raise Problem(409, detail, reason=reason, counted="none" if reason == STOP else "unknown")
 
 
 def unavailable(detail: str, counted: str) -> Problem:

@@ -32,7 +32,7 @@ class CountedQuery(NamedTuple):
     name: str
     item: dict[str, Any]
     """Its item of GET /v1/queries."""
-    stopped: bool
+    is_stopped: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,25 +40,25 @@ class StateAnswer:
     """The answer in both forms, made once."""
 
     plain: PreparedAnswer
-    packed: PreparedAnswer
+    compact: PreparedAnswer
 
     @classmethod
     def of(cls, text: bytes) -> "StateAnswer":
-        packed = gzip.compress(text, mtime=0)
+        gzip_text = gzip.compress(text, mtime=0)
         return cls(
             PreparedAnswer(200, _JSON, text, _HEADERS),
-            PreparedAnswer(200, _JSON, packed, {**_HEADERS, "Content-Encoding": "gzip"}),
+            PreparedAnswer(200, _JSON, gzip_text, {**_HEADERS, "Content-Encoding": "gzip"}),
         )
 
     def answer(self, request: web.BaseRequest) -> web.Response:
         is_packed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
-        prepared = self.packed if is_packed else self.plain
+        ready_answer = self.compact if is_packed else self.plain
         if PreparedAnswer.suits(request):
-            return prepared
+            return ready_answer
         headers = {**_HEADERS, "Content-Type": _JSON}
         if is_packed:
             headers["Content-Encoding"] = "gzip"
-        return web.Response(body=prepared.body, headers=headers)
+        return web.Response(body=ready_answer.body, headers=headers)
 
 
 def state_text(queries: Iterable[CountedQuery]) -> bytes:
@@ -67,7 +67,7 @@ def state_text(queries: Iterable[CountedQuery]) -> bytes:
         query.name: {
             "digest": query.item["digest"],
             "item": item_hash(query.item),
-            "stopped": query.stopped,
+            "stopped": query.is_stopped,
             "sample": 1,
         }
         for query in queries

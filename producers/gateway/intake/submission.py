@@ -18,7 +18,7 @@ from oracles.frame import MAGIC, Frame, decode, frames, split
 from oracles.query import Query
 from oracles.types import Reports
 from producers.gateway.intake.active_definitions import ServedDefinitions
-from producers.gateway.intake.timeliness import STOPPED, inapplicable, stopped, untimely
+from producers.gateway.intake.timeliness import STOP, inapplicable, stop_refusal, untimely
 
 FRAMES = "application/vnd.hubbub.frames"
 JSON = "application/json"
@@ -226,12 +226,12 @@ class Reading:
 
         refusal = inapplicable(version, pane) or untimely(versions, pane, self._at)
         if query.name in self._definitions.stops:
-            refusal = stopped(query)
+            refusal = stop_refusal(query)
         if refusal is not None:
             reason, detail = refusal
             # A retry would never count, also if an earlier request had the same key.
             problem = Problem(409, detail, reason=reason, index=index)
-            if reason == STOPPED:
+            if reason == STOP:
                 problem.more["counted"] = "none"
             raise problem
         open_pane = _Pane(query, pane, versions.closes_after(pane))

@@ -5,7 +5,7 @@ from oracles.query import Query
 
 UNKNOWN = "unknown_query"
 STALE = "stale_digest"
-STOPPED = "stopped"
+STOP = "stopped"
 LATE = "late"
 FUTURE = "future"
 EXPIRED = "expired"
@@ -29,8 +29,8 @@ def untimely(versions: Versions | None, pane: int, time_ms: int) -> Refusal | No
 
 def inapplicable(version: Version, pane: int) -> Refusal | None:
     """Return why a definition does not count this pane at any time, or None if it does."""
-    if version.stopped and not version.retired:
-        return stopped(version.query)
+    if version.is_stopped and not version.retired:
+        return stop_refusal(version.query)
     if version.retired:
         return STALE, f"{_definition(version)} is retired. Read GET /v1/queries again."
     if pane < version.first:
@@ -39,9 +39,9 @@ def inapplicable(version: Version, pane: int) -> Refusal | None:
     return None
 
 
-def stopped(query: Query) -> Refusal:
+def stop_refusal(query: Query) -> Refusal:
     """Return the refusal of each report of a stopped query."""
-    return STOPPED, f"Query {query.name!r} is stopped. Drop these reports, and read GET /v1/state before each answer."
+    return STOP, f"Query {query.name!r} is stopped. Drop these reports, and read GET /v1/state before each answer."
 
 
 def _definition(version: Version) -> str:
