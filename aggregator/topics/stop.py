@@ -41,7 +41,7 @@ reached; 4 the topics are missing or too old; 1 other errors."""
 def main(arguments: list[str]) -> int:
     parser = _parser("stop", STOP_HELP)
     reason = f"the reason, at most {stop_record.LONGEST_REASON} characters, for everybody who sees the page"
-    parser.add_argument("--reason", type=_reason, default="", metavar="TEXT", help=reason)
+    parser.add_argument("--reason", type=_reason, default="", metavar="R", help=reason)
     return change("stop", _parsed(parser, arguments), is_stopped=True)
 
 
@@ -57,7 +57,7 @@ def change(command: str, options: argparse.Namespace, *, is_stopped: bool) -> in
 
 def _parser(command: str, text: str) -> argparse.ArgumentParser:
     parser = parser_of(command, text)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="name of a query")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="name of the query; several may follow")
     parser.add_argument("--all", action="store_true", help="all queries")
     add_kafka(parser, embedded=True)
     return parser
