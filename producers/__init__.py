@@ -14,7 +14,7 @@ from producers.client.key_item import KeyStore
 from producers.client.ledger import Ledger
 from producers.client.renewal import RenewalWarning
 from producers.client.status import Status
-from producers.errors import BudgetSpent, DeliveryError, NotAllowed, NotYet, StoreError
+from producers.errors import BudgetSpent, DeliveryError, NotAllowed, NotYet, Stopped, StoreError
 
 if TYPE_CHECKING:
     from producers.publishers.http_publisher import HttpPublisher
@@ -33,6 +33,7 @@ __all__ = [
     "Publisher",
     "RenewalWarning",
     "Status",
+    "Stopped",
     "StoreError",
     "one_of",
 ]

@@ -3,6 +3,7 @@
 HubbubError
 ├── NotAllowed       the application does not list this query, or pins another (also a PermissionError)
 ├── NotYet           the client has answered in this period; nothing was charged
+├── Stopped          an operator has stopped the query; nothing was charged
 ├── BudgetSpent      the charge exceeds a limit of this device; nothing was charged
 ├── StoreError       the store or the spool on disk cannot be used (also an OSError)
 └── DeliveryError    Kafka or a gateway did not take reports
@@ -22,6 +23,10 @@ class NotYet(HubbubError):
         super().__init__(message)
         self.due = due
         """The time of the next answer, in seconds since the Unix epoch."""
+
+
+class Stopped(HubbubError):
+    """An answer to a query that an operator has stopped. Nothing was charged, and the query may go on later."""
 
 
 class BudgetSpent(HubbubError):

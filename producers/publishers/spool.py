@@ -18,6 +18,8 @@ from producers.publishers.frames import OutgoingFrame
 
 log = logging.getLogger(__name__)
 
+STATE = "state.json"
+"""The file of the gateway's newest state, beside the frames."""
 _SUFFIX = ".frame"
 _MOST = 64 << 20
 """Upper limit of a frame on disk, in bytes."""
@@ -59,10 +61,10 @@ class Spool:
                 yield frame
 
     def clear(self) -> int:
-        """Delete all frames, and return their number."""
+        """Delete all frames and the gateway's state, and return the number of frames."""
         with _store_errors(self.folder):
             paths = list(self.folder.glob(f"*{_SUFFIX}"))
-            for path in paths:
+            for path in [*paths, self.folder / STATE]:
                 path.unlink(missing_ok=True)
         return len(paths)
 
