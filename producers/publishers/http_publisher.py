@@ -1,7 +1,6 @@
 """A publisher to a gateway over HTTP. It writes reports to disk, then sends them until the gateway accepts them."""
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -9,17 +8,21 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from os import PathLike
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
 from hubbub.in_flight import InFlight
 from oracles.errors import ParameterError, ReportError, extra
+from oracles.frame import HEADER_SIZE, header
 from oracles.query import Query
 from oracles.query.groups import number_of
 from oracles.types import Reports
-from producers.errors import DeliveryError, StoreError
+from producers.errors import DeliveryError, Stopped, StoreError
 from producers.pins import Pins, read_pins
-from producers.publishers.frames import OutgoingFrame, capacity, pane_of
+from producers.publishers.frames import COST, OutgoingFrame, capacity, pane_of
+from producers.publishers.gateway_answers import detail, is_final, reason, seconds
+from producers.publishers.gateway_states import GatewayStates
+from producers.publishers.known_state import refuse_stopped, usable
 from producers.publishers.pinned_query import pin_query
 from producers.publishers.spool import Spool
 
@@ -34,23 +37,29 @@ PATIENCE = 60.0
 """Default seconds that a call waits."""
 _LONGEST_PAUSE = 60.0
 """Longest pause between two tries, in seconds. A gateway may ask for more."""
-_LONGEST_REQUESTED_PAUSE = 3600.0
-"""Longest pause that a gateway may ask for, in seconds."""
 _FIRST_PAUSE = 0.5
 """First pause, in seconds."""
 _REQUEST = 30.0
 """Seconds for one request."""
+_STATE = 10.0
+"""Seconds for a request for the state. An answer waits for it."""
 _LISTING = 32 << 20
 """Upper limit of a list of queries, in bytes."""
 _REQUESTS = 4
 """Requests at a time."""
-_FINAL = (400, 409, 413, 415)
-"""Statuses of refusals that another try would not change."""
-_FULL_REASONS = ("quota", "ids")
-"""The reasons of a 429 for a pane that never gets more room."""
 _ENDLESS = 1 << 30
 
 Token = str | Callable[[], str] | None
+
+
+class AnsweringClient(Protocol):
+    """A client whose answers a publisher sends, such as a Client."""
+
+    query: Query
+    group: int
+    answered: float | None
+
+    def answer(self, *value: Any) -> Reports: ...
 
 
 class HttpPublisher:
@@ -71,6 +80,7 @@ class HttpPublisher:
         most: int = QUEUE,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme != "https" and not (parts.scheme == "http" and is_local(parts.hostname or "")):
@@ -84,6 +94,7 @@ class HttpPublisher:
         self._most = most
         self._patience = patience
         self._clock = clock
+        self._states = GatewayStates(self._spool.folder, self._read_state, clock, monotonic)
         self._session: aiohttp.ClientSession | None = None
         self._in_flight = InFlight(most)
         self._slots = asyncio.Semaphore(_REQUESTS)
@@ -117,6 +128,26 @@ class HttpPublisher:
             pass
         raise DeliveryError(f"{self._url} did not list its queries within {self._patience:g} s{self._in_flight.reason}")
 
+    async def answer(self, client: AnsweringClient, *value: Any) -> None:
+        """Let the client answer, and write its report to the queue on disk.
+
+        The gateway's state must be at most 10 minutes old. Without contact a state within the query's `lateness` is
+        enough. Raise Stopped or NotAllowed if the query must not be answered, and DeliveryError if no state is known
+        or the queue is full. Nothing is charged then.
+        """
+        self._open()
+        query = client.query
+        state = await self._states.newest()
+        state = usable(state, self._states.moment(), query.lateness, self._in_flight.reason)
+        await self._states.keep()
+        refuse_stopped(state, query.name, query.digest.hex())
+
+        # Before the charge, which is never given back.
+        self._raise_refused()
+        self._check_room(query.oracle.width + COST, 1)
+        report = client.answer(*value)
+        await self.put(query, report, at=client.answered, group=client.group)
+
     async def put(
         self, query: Query, reports: Reports, at: float | None = None, *, group: str | int | None = None
     ) -> None:
@@ -139,16 +170,18 @@ class HttpPublisher:
         number = number_of(query.groups, group)
         frames = [OutgoingFrame.of(query.digest, pane, part, number) for part in parts]
 
-        size = sum(frame.weight for frame in frames)
-        total = self._in_flight.bytes
-        if total + size > self._most:
-            message = f"the queue is full: {total} of {self._most} bytes are in use, and these reports need {size}"
-            raise DeliveryError(f"{message}{self._in_flight.reason}", len(reports))
+        self._check_room(sum(frame.weight for frame in frames), len(reports))
 
         for frame in frames:
             # On disk before it is sent: after a crash the next publisher sends it under the same key.
             await asyncio.to_thread(self._spool.write, frame)
             self._send(frame)
+
+    def _check_room(self, size: int, reports: int) -> None:
+        total = self._in_flight.bytes
+        if total + size > self._most:
+            message = f"the queue is full: {total} of {self._most} bytes are in use, and these reports need {size}"
+            raise DeliveryError(f"{message}{self._in_flight.reason}", reports)
 
     async def flush(self) -> None:
         """Wait until all reports are accepted, or refused for good. Raise a DeliveryError if that takes too long."""
@@ -186,14 +219,39 @@ class HttpPublisher:
         """Send a frame until the gateway accepts it, or refuses it for good."""
         async with self._slots:
             for tries in range(_ENDLESS):
+                if await self._is_stopped(frame):
+                    await self._remove(frame)
+                    raise Stopped("the query is stopped, so the report was deleted unsent")
+
                 status, body, requested_pause = await self._request(self._open(), "POST", "/v1/reports", frame)
-                if status == 202 or _is_final(status, body):
+                if status == 202 or is_final(status, body):
                     # Removed first: a refusal that stays on disk would be sent again after each start.
                     await self._remove(frame)
+                    if reason(body) == "stopped":
+                        self._states.forget()
                     if status != 202:
-                        raise DeliveryError(f"{status} {_detail(body)}")
+                        raise DeliveryError(f"{status} {detail(body)}")
                     return
                 await asyncio.sleep(_pause(tries, requested_pause))
+
+    async def _is_stopped(self, frame: OutgoingFrame) -> bool:
+        """Wait for a fresh state, and return whether it stops the query of a frame."""
+        head = header(bytes(frame.data[:HEADER_SIZE]))
+        for tries in range(_ENDLESS):
+            state = await self._states.newest()
+            if state is not None and state.is_fresh(self._states.moment()):
+                return head is not None and state.is_stopped(head.digest.hex())
+            await asyncio.sleep(_pause(tries, 0.0))
+        return False
+
+    async def _read_state(self) -> tuple[int, bytes]:
+        """Ask for the state, which is the same for all, so without a token. Return its status and body."""
+        try:
+            async with asyncio.timeout(_STATE):
+                status, body, _ = await self._request(self._open(), "GET", "/v1/state", needs_token=False)
+        except TimeoutError:
+            return 0, b""
+        return status, body
 
     async def _remove(self, frame: OutgoingFrame) -> None:
         try:
@@ -203,14 +261,22 @@ class HttpPublisher:
             self._in_flight.trouble = error
 
     async def _request(
-        self, session: aiohttp.ClientSession, method: str, path: str, frame: OutgoingFrame | None = None
+        self,
+        session: aiohttp.ClientSession,
+        method: str,
+        path: str,
+        frame: OutgoingFrame | None = None,
+        *,
+        needs_token: bool = True,
     ) -> tuple[int, bytes, float]:
         """Return status, body and requested pause in seconds. Without an answer the status is 0."""
         headers = {}
         if frame is not None:
             headers = {"Content-Type": "application/vnd.hubbub.frames", "Idempotency-Key": frame.id.hex()}
         try:
-            token = self._token() if callable(self._token) else self._token
+            token = None
+            if needs_token:
+                token = self._token() if callable(self._token) else self._token
             if token is not None:
                 headers["Authorization"] = "Bearer " + token.strip()  # a file of a token ends with a line end
         except Exception as error:  # noqa: BLE001 - it is the application's, and it may fail in any way while offline
@@ -230,8 +296,8 @@ class HttpPublisher:
                     chunk = await answer.content.read(_LISTING - len(body))
                     body += chunk
                 if answer.status not in (200, 202):
-                    self._in_flight.trouble = DeliveryError(f"{answer.status} {_detail(body)}")
-                return answer.status, body, _seconds(answer.headers.get("Retry-After"))
+                    self._in_flight.trouble = DeliveryError(f"{answer.status} {detail(body)}")
+                return answer.status, body, seconds(answer.headers.get("Retry-After"))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:  # the last: a token with line breaks
             self._in_flight.trouble = error
             return 0, b"", 0.0
@@ -248,43 +314,10 @@ class HttpPublisher:
             raise DeliveryError(f"{reports} reports were refused{self._in_flight.reason}", reports)
 
 
-def _is_final(status: int, body: bytes) -> bool:
-    # A pane never gets more room. Such a frame would be tried until it is late, in one of four places.
-    return status in _FINAL or (status == 429 and _reason(body) in _FULL_REASONS)
-
-
-def _reason(body: bytes) -> object:
-    try:
-        problem = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return problem.get("reason") if isinstance(problem, dict) else None
-
-
 def _pause(tries: int, requested_pause: float) -> float:
     """Return the seconds until the next try. They grow, and a random part keeps devices from acting together."""
     wait = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(tries, 20))
     return max(requested_pause, wait * random.uniform(0.5, 1.0))
-
-
-def _seconds(header: str | None) -> float:
-    """Return the pause of a Retry-After header in seconds, at most an hour. It is 0 if the header is no number above 0.
-
-    >>> _seconds("30"), _seconds("99999"), _seconds("Infinity"), _seconds("-5"), _seconds("nan"), _seconds(None)
-    (30.0, 3600.0, 3600.0, 0.0, 0.0, 0.0)
-    """
-    try:
-        seconds = float(header or 0)
-    except ValueError:
-        return 0.0  # a date, for example: the pauses grow without it
-
-    # Not a number is not above 0 either.
-    return min(seconds, _LONGEST_REQUESTED_PAUSE) if seconds > 0 else 0.0
-
-
-def _detail(body: bytes) -> str:
-    """Return the start of a problem's text, short enough for a log."""
-    return body[:500].decode(errors="replace")
 
 
 def is_local(host: str) -> bool:
