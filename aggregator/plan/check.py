@@ -18,6 +18,7 @@ from hubbub.definitions.catalog import Definitions, changes
 from hubbub.definitions.editions import lines_that_keep, with_active_settings
 from hubbub.definitions.key_formats import early_keys
 from hubbub.definitions.spread_change import NOTICE
+from hubbub.moments import utc
 from hubbub.texts import few, up
 from oracles.errors import HubbubError, ParameterError
 from oracles.mechanisms import NEWEST
@@ -281,6 +282,9 @@ def compare(file: File, definitions: Definitions, default: float, retire: Collec
         return
 
     active = definitions.active
+    for name, stop in sorted(definitions.stops.items()):
+        reason = f" ({stop.reason})" if stop.reason else ""
+        yield f"{name}: is stopped since {utc(stop.since)}{reason}. `hubbub resume {name}` lets it go on."
     restarts = set(retire) - set(update.ignored)
     for name in update.missing:
         yield f"{name}: is active, but the file lacks it. A starting worker exits with code 2."

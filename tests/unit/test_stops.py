@@ -3,6 +3,8 @@
 import pytest
 
 from aggregator.counting.admission.gate import AcceptedFrame, Gate, Reason
+from aggregator.plan.check import compare
+from aggregator.reading.tail.overview import Overview
 from aggregator.topics import resume
 from aggregator.topics import stop as stop_command
 from aggregator.topics.formats_return import _stops as return_obstacles
@@ -192,3 +194,15 @@ def test_a_reason_is_one_line(reason, capsys):
         stop_command.main(["page", "--reason", reason])
     assert end.value.code == 2
     assert "one line of at most 500 characters" in capsys.readouterr().err
+
+
+def test_a_check_of_the_topic_and_the_terminal_say_since_when_a_query_is_stopped():
+    lines = [*compare(file(page=PAGE), read(LOG_WITH_STOP), 10.0)]
+    text = "stopped since 1970-01-12 13:46:40 UTC"
+    assert lines[0] == f"page: is {text} (a bug in 3.2). `hubbub resume page` lets it go on."
+    assert not any("stopped" in line for line in compare(file(page=PAGE), read(FIRST), 10.0))
+
+    overview = Overview()
+    for record in LOG_WITH_STOP:
+        overview.define(*record)
+    assert overview.pulse("page", NOW + 10).text.endswith("a bug in 3.2")

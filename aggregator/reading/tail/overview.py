@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.reading.tail.notation import clock, label, lateness, moment
+from aggregator.reading.tail.notation import clock, label, lateness, moment, plain
 from aggregator.reading.tail.notice import Notice
 from aggregator.reading.tail.summary import Heading, Summary
 from aggregator.records.alert import decode as decode_alert
@@ -230,7 +230,12 @@ class Overview:
         age = None if latest is None else max(0.0, clock_time - latest)
         lack = lack_text(query, status, lack_of(query, status, state, clock_time))
         outlook = "" if retired else outlook_text(query, clock_time)
-        return QueryPulse(state, age, _state_text(query, state, status, latest, clock_time), lack, outlook)
+        text = _state_text(query, state, status, latest, clock_time)
+        stop = self._definitions.definitions.stops.get(name)
+        if stop is not None:
+            # The reason is an operator's, but whoever may write to the topic could put controls of a terminal there.
+            text = f"stopped since {moment(stop.since)} {plain(stop.reason)}".rstrip()
+        return QueryPulse(state, age, text, lack, outlook)
 
     def _query(self, name: str) -> Query | None:
         """Return the newest known definition of a query."""
