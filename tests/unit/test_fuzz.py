@@ -106,8 +106,11 @@ def test_every_reader_of_the_code_has_a_row():
 
 FINDINGS = [
     ("aggregator.tallies.progress:decode", b"\x02" + bytes(52) + b"\xff" * 4),  # four thousand million corrections
-    ("hubbub.definitions.catalog:read", b'{"query":"q","retired":false,"definition":{"from":1e300}}'),
-    ("hubbub.definitions.catalog:read", b'{"query":"q","retired":false,"definition":{"until":9223372036854775807}}'),
+    ("hubbub.definitions.definition_log:read", b'{"query":"q","retired":false,"definition":{"from":1e300}}'),
+    (
+        "hubbub.definitions.definition_log:read",
+        b'{"query":"q","retired":false,"definition":{"until":9223372036854775807}}',
+    ),
     ("producers.publishers.pinned_query:pin_query", b'{"queries":[{"name":"homepage","until":9223372036854775807}]}'),
     ("producers.simulation.crowd.distribution:read_crowd", b"file:a\0b"),
     ("producers.simulation.crowd.distribution:read_law", b"value,count\nnews.example\n"),

@@ -29,7 +29,7 @@ from aggregator.tallies.progress import Progress, TopicIds, encode_ends
 from aggregator.tallies.progress import encode as encode_progress
 from aggregator.tallies.snapshot import Snapshot, encode_snapshot
 from aggregator.tallies.tally import Tally, encode_tally
-from hubbub.definitions import catalog
+from hubbub.definitions import catalog, stop_record
 from hubbub.definitions.versions import Versions
 from oracles.frame import TICK, encode, encode_json
 from oracles.query import File, parse
@@ -269,7 +269,8 @@ def states():
 @cache
 def definition_writes():
     """Return keys and values of the topic of definitions."""
-    return catalog.changes(File({"a": HOMEPAGE, "b": PROFILE}), catalog.Definitions(), [], "00" * 8).writes
+    writes = catalog.changes(File({"a": HOMEPAGE, "b": PROFILE}), catalog.Definitions(), [], "00" * 8).writes
+    return [*writes, stop_record.write("homepage", "00" * 8, is_stopped=True, reason="wrong values")]
 
 
 KEYS = (

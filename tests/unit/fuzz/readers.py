@@ -48,6 +48,7 @@ from hubbub.kafka.errors import KafkaSettingError, KafkaUnreachable
 from hubbub.kafka.patches import bounded_batches
 from oracles import frame, query
 from oracles.errors import FrameError, ParameterError, QueryError, ReportError
+from oracles.query.public_definition import public_definition
 from producers.client.key_item import KeyItem
 from producers.client.ledger import Ledger
 from producers.client.transaction import NoiseId
@@ -55,6 +56,8 @@ from producers.errors import NotAllowed, StoreError
 from producers.gateway.access.tokens import Account, Tokens, short_lived
 from producers.gateway.intake import submission
 from producers.gateway.intake.active_definitions import ServedDefinitions
+from producers.gateway.intake.state_answer import CountedQuery, state_text
+from producers.publishers.known_state import KnownState, Moment
 from producers.publishers.pinned_query import pin_query
 from producers.publishers.spool import Spool
 from producers.simulation import replay
@@ -68,6 +71,7 @@ from tests.unit.fuzz.corpus import CELLS
 NOW = START + 100
 FILE_PATH = "finals/query=homepage/day=2026-11-27/tumbling-60-60.00.late-2.parquet"
 SAVES = make_query(domain=["none", "1", "more"], recorder={"keep": "count", "edges": [0, 1, 2]}, period="1d")
+STATE = state_text([CountedQuery("homepage", public_definition(HOMEPAGE), is_stopped=True)])
 SINK = SinkState("hubbub.", "day", frozenset({"homepage"}), {0: 17}, (Gap(0, 3, 5, 1_700_000_000),)).encode()
 VIEWERS = b'[tokens.shop]\nsha256 = ["' + b"ab" * 32 + b'"]\nqueries = ["shop_*"]\n[public]\nqueries = ["open"]\n'
 CRASHES = query.parse(tomllib.loads(corpus.STRINGS), "test", None)["crashes"]
@@ -416,7 +420,7 @@ READERS = (
         _bytes(_tail),
     ),
     Reader(
-        "hubbub.definitions.catalog:read",
+        "hubbub.definitions.definition_log:read",
         lambda: [*chain.from_iterable(corpus.definition_writes())],
         _bytes(_definitions),
         memory=32 * MIB,
@@ -425,6 +429,7 @@ READERS = (
             "oracles.query.file:parse",
             "hubbub.definitions.formats:read",
             "hubbub.definitions.definition_record:read",
+            "hubbub.definitions.stop_record:read",
         ),
     ),
     Reader("aggregator.sink.file_names:parse", lambda: [FILE_PATH], _text(file_names.parse)),
@@ -598,6 +603,12 @@ READERS = (
         lambda: ["poisson:3", "poisson:0.01"],
         _text(lambda spec: note_crowd.read_notes(spec, SAVES)),
         (ParameterError,),
+    ),
+    Reader(
+        "producers.publishers.known_state:KnownState.parse",
+        lambda: [STATE],
+        _bytes(lambda data: KnownState.parse(data, Moment(0.0, 0.0))),
+        (ValueError,),
     ),
     Reader(
         "hubbub.secret:read",
