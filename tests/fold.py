@@ -298,7 +298,7 @@ RULES = ("lateness", "skew", "starts", "until", "require_id", "max_ids")
 def with_partial(whole, versions, start, end):
     """Return the snapshot, with the flag `partial` if a rule of counting changed within the window."""
     rules = {
-        (*(getattr(version.query, name) for name in RULES), version.retired)
+        (*(getattr(version.query, name) for name in RULES), version.retired or version.is_stopped)
         for version in {versions.at(pane) for pane in range(start, end, versions.query.pane)}
     }
     return whole.with_flags(PARTIAL) if len(rules) > 1 else whole

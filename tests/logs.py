@@ -29,16 +29,22 @@ LIMIT = 900
 """Bytes of the longest frame."""
 
 
+STOP = object()
+"""A change that only stops a query. The next change lets it go on."""
+
+
 def with_changes(name, *changes):
     """Return the versions of a query.
 
-    A change has a first pane (seconds after START) and new settings, or None to retire the query.
+    A change has a first pane (seconds after START) and new settings, None to retire the query, or STOP.
     """
     versions = Versions.of(QUERIES[name])
     query = QUERIES[name]
     for seconds, settings in changes:
-        query = replace(query, **(settings or {}))
-        versions = versions.with_version(Version(START + seconds, query, retired=settings is None))
+        is_stopped = settings is STOP
+        query = query if is_stopped else replace(query, **(settings or {}))
+        version = Version(START + seconds, query, retired=settings is None, is_stopped=is_stopped)
+        versions = versions.with_version(version)
     return versions
 
 
@@ -57,7 +63,7 @@ VERSIONS = {
             (120, {"publish": 3}),
         ),
         with_changes("app", (50, {"lateness": 10}), (75, None), (105, {"lateness": 5, "require_id": False})),
-        with_changes("profile"),
+        with_changes("profile", (60, STOP), (80, {})),
         with_changes("gone", (60, None)),
     )
 }

@@ -65,7 +65,7 @@ MUTANTS = {
     ): SENDERS,
     Mutant(
         "a spread without notice",
-        "hubbub.definitions.catalog:with_spread_change",
+        "hubbub.definitions.definition_log:with_spread_change",
         "version._replace(first=spread_first)",
         "version",
         8,
