@@ -82,6 +82,16 @@ log.cleaner.dedupe.buffer.size=4194304
 """
 
 
+def free_ports(count):
+    """Return so many free ports. A port is free until its listener starts, so without a look one may come twice."""
+    ports = []
+    while len(ports) < count:
+        port = free_port()
+        if port not in ports:
+            ports.append(port)
+    return ports
+
+
 class Unavailable(Exception):
     """An error about a program that a broker needs and this machine lacks."""
 
@@ -137,9 +147,7 @@ class Node:
         self.log = self.keeper.folder / "kafka.log"
 
     def choose_ports(self) -> None:
-        self.port = free_port()
-        self.scram = free_port()
-        self.controller = free_port()
+        self.port, self.scram, self.controller = free_ports(3)
 
     @property
     def bootstrap(self) -> str:
@@ -218,8 +226,9 @@ class Cluster:
             self.configure()
 
     def choose_ports(self) -> None:
+        ports = iter(free_ports(3 * len(self.nodes)))
         for node in self.nodes:
-            node.choose_ports()
+            node.port, node.scram, node.controller = next(ports), next(ports), next(ports)
 
     def configure(self) -> None:
         voters = ",".join(f"{n}@127.0.0.1:{node.controller}" for n, node in enumerate(self.nodes, 1))

@@ -12,10 +12,9 @@ import trustme
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest
 
-from aggregator.demo.broker import free_port
 from hubbub.kafka.clients import client_arguments, started
 from hubbub.kafka.settings import Kafka
-from tests.brokers import PASSWORD, USER, Cluster, Node
+from tests.brokers import PASSWORD, USER, Cluster, Node, free_ports
 
 LISTENERS = (
     "PLAINTEXT://127.0.0.1:{port},SCRAM://127.0.0.1:{scram},MUTUAL://127.0.0.1:{mutual},TOKEN://127.0.0.1:{token}"
@@ -70,9 +69,8 @@ class Secured(Cluster):
         pem(self.authority.issue_cert("127.0.0.1"), folder / "keystore.pem")
 
     def choose_ports(self) -> None:
-        super().choose_ports()
-        self.mutual = free_port()
-        self.token = free_port()
+        [node] = self.nodes
+        node.port, node.scram, node.controller, self.mutual, self.token = free_ports(5)
 
     @property
     def folder(self) -> Path:

@@ -20,7 +20,7 @@ def test_the_gateway_answers_as_its_description_says(tansu, tmp_path, examples):
         schema.config.checks.negative_data_rejection.expected_statuses.append("413")  # more frames than one may have
         opinions = [check for check in CHECKS.get_all() if check.__name__ in OPINIONS]
         operations = [result.ok() for result in schema.get_all_operations()]
-        assert len(operations) == 5  # all but the description itself
+        assert len(operations) == 6  # all but the description itself
         for operation in operations:
             # A request without parameters and without a body is always valid.
             for mode in GenerationMode if operation.method == "post" else [GenerationMode.POSITIVE]:
