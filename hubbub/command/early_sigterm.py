@@ -9,6 +9,7 @@ the start of Python. `_signal` is the module signal without its enumerations.
 """
 
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,4 +45,10 @@ def _exit(_number: int, _frame: "FrameType | None") -> "NoReturn":
 
 def _interrupt(number: int, _frame: "FrameType | None") -> "NoReturn":
     _numbers.append(number)
+    # An event loop that is only half made fails in its destructor, and its traceback would hide a wanted end.
+    sys.unraisablehook = _ignore
     raise KeyboardInterrupt
+
+
+def _ignore(_: object) -> None:
+    """Say nothing of an error in a destructor."""
