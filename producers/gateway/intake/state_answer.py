@@ -7,11 +7,11 @@ import gzip
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from hubbub.asked.document import hash_of
 from hubbub.http.prepared_answer import PreparedAnswer
 from producers.gateway.intake.query_listing import accepts_gzip
 
@@ -66,16 +66,10 @@ def state_text(queries: Iterable[CountedQuery]) -> bytes:
     states = {
         query.name: {
             "digest": query.item["digest"],
-            "item": item_hash(query.item),
+            "item": hash_of(query.item)[:16],  # 8 bytes
             "stopped": query.is_stopped,
             "sample": 1,
         }
         for query in queries
     }
     return json.dumps({"queries": states, "asked": None}, separators=(",", ":")).encode()
-
-
-def item_hash(item: dict[str, Any]) -> str:
-    """Return the first 8 bytes of SHA-256 over the canonical JSON of an item, in hexadecimal."""
-    text = json.dumps(item, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return sha256(text.encode()).hexdigest()[:16]
